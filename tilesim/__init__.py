@@ -1,0 +1,1 @@
+"""Tiling, resource planning and simulation of NPU operators."""

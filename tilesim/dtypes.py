@@ -1,0 +1,115 @@
+"""The element types: bytes per element, numpy stand-in, and the one place where values are rounded."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from tilesim.errors import BadInput, did_you_mean
+
+_NUMPY: Final[dict[str, np.dtype[Any]]] = {
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+    "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),
+    "int16": np.dtype(np.int16),
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+    "bool": np.dtype(np.bool_),
+}
+
+DTYPES: Final[tuple[str, ...]] = tuple(_NUMPY)
+"""The canonical names, floating point first."""
+
+FLOATS: Final[tuple[str, ...]] = ("float16", "bfloat16", "float32", "float64")
+"""The floating-point ones."""
+
+_ALIASES: Final[dict[str, str]] = {
+    "half": "float16",
+    "fp16": "float16",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "float": "float32",
+    "fp32": "float32",
+    "f32": "float32",
+    "double": "float64",
+    "fp64": "float64",
+    "f64": "float64",
+    "i8": "int8",
+    "u8": "uint8",
+    "i16": "int16",
+    "short": "int16",
+    "i32": "int32",
+    "int": "int32",
+    "i64": "int64",
+    "long": "int64",
+    "bool_": "bool",
+}
+
+
+def dtype_named(text: str) -> str:
+    """The canonical name of the dtype that `text` means; letter case and prefixes of frameworks do not matter.
+
+    >>> dtype_named("BF16"), dtype_named("torch.half"), dtype_named("DT_FLOAT")
+    ('bfloat16', 'float16', 'float32')
+
+    Raises BadInput for anything else.
+    """
+    word = text.strip().lower().rsplit(".", 1)[-1].removeprefix("dt_")
+    name = _ALIASES.get(word, word)
+    if name not in _NUMPY:
+        hint = did_you_mean(word, [*DTYPES, *_ALIASES]) or f" there are: {', '.join(DTYPES)}"
+        raise BadInput("dtype", [f"{text!r} is not a dtype;{hint}"])
+    return name
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The numpy dtype that holds elements of `dtype` (a canonical name or an alias)."""
+    return _NUMPY.get(dtype) or _NUMPY[dtype_named(dtype)]
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one element.
+
+    >>> [itemsize(dtype) for dtype in DTYPES]
+    [2, 2, 4, 8, 1, 1, 2, 4, 8, 1]
+    """
+    return numpy_dtype(dtype).itemsize
+
+
+def is_float(dtype: str) -> bool:
+    """Whether `dtype` is one of the floating-point types."""
+    return dtype in FLOATS
+
+
+def rounded(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """`array` in `dtype`: nearest, ties to even; same shape, no copy if it has that dtype already.
+
+    A float becomes infinite past the largest value; an integer stops at the ends of its range, and NaN becomes 0.
+    A 16-bit float is rounded from 32 bits only: from 64 bits the value would be rounded twice, once on the way, and
+    could land on the wrong side of a tie. Round to "float32" first where that is what the kernel does.
+    Raises TypeError for a 64-bit float on its way to 16 bits.
+    """
+    target = numpy_dtype(dtype)
+    if array.dtype == target:
+        return array
+    if target.itemsize == 2 and is_float(dtype) and array.dtype == np.float64:
+        message = f"float64 to {dtype} would round twice; round to float32 first"
+        raise TypeError(message)
+    if target.kind in "iu" and array.dtype.kind not in "iub":
+        return _rounded_to_integer(array, target)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(target)
+
+
+def _rounded_to_integer(array: np.ndarray[Any, Any], target: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The nearest integers that `target` can hold."""
+    limits = np.iinfo(target)
+    nearest = np.rint(array.astype(np.float64))
+    below, above = nearest < limits.min, nearest >= float(limits.max)
+    inside = np.where(below | above | np.isnan(nearest), 0.0, nearest).astype(target)
+    return np.where(above, target.type(limits.max), np.where(below, target.type(limits.min), inside))
