@@ -54,24 +54,23 @@ class BadChip(BadInput):
 
 
 class BadOperator(TilesimError):
-    """An operator definition that breaks a rule of recording; `file` and `line` are where it was written.
+    """An operator definition that breaks a rule of recording; `where` is the author's file:line.
 
-    >>> print(BadOperator("mul reads 'x' after it was overwritten", file="glu.py", line=14))
+    >>> print(BadOperator("mul reads 'x' after it was overwritten", "glu.py:14"))
     glu.py:14: mul reads 'x' after it was overwritten
     """
 
     exit_code = 2
 
-    def __init__(self, fact: str, *, file: str = "", line: int = 0) -> None:
+    def __init__(self, fact: str, where: str = "") -> None:
         """Keep the fact and the place of the call that broke the rule."""
-        super().__init__(fact, file, line)
+        super().__init__(fact, where)
         self.fact = fact
-        self.file = file
-        self.line = line
+        self.where = where
 
     def __str__(self) -> str:
         """The place, if known, then the fact."""
-        return f"{self.file}:{self.line}: {self.fact}" if self.file else self.fact
+        return f"{self.where}: {self.fact}" if self.where else self.fact
 
 
 class Refused(TilesimError):

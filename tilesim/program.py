@@ -1,0 +1,482 @@
+"""Tile programs: a kernel is phases, a phase a tree of loops and instructions, recorded by running ordinary Python once.
+
+    k = Kernel("glu_backward", ...)
+    with k.vector("gate") as p:
+        for n in p.loop("n", N, tile=p.tile("rows"), split=True):     # the body is recorded once, for a symbolic tile
+            a = p.load(x[n, :H])                                      # copy in; a fresh buffer of two slots
+            p.store(p.mul(a, a, out=a), y[n])                         # out= is the buffer plan
+
+What a kernel cannot mean is refused while recording, with the line: reading a value that a later write replaced, silent
+broadcasting, an uninitialised read, a wrong memory, a buffer written both in a loop and around it without carry.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+from tilesim.errors import BadOperator
+from tilesim.isa import ISA, ROUTES, SPACES, ShapeError, text
+from tilesim.sizes import ONE, ZERO, Scalar, Size, dim
+from tilesim.views import Buffer, Range, Tensor, Value, View, padded, view
+
+Operand = Value | Buffer | View | Scalar | Size | float
+Target = Value | Buffer | View
+Source = View | Scalar
+
+_HERE = ("tilesim/program.py", "tilesim/functions.py", "tilesim/matmul.py", "contextlib.py")
+
+
+def caller() -> str:
+    """file:line of the operator's author: the first frame outside the recorder."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
+    while frame.f_back is not None and frame.f_code.co_filename.replace("\\", "/").endswith(_HERE):
+        frame = frame.f_back
+    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{frame.f_lineno}"
+
+
+@dataclass(frozen=True, eq=False)
+class Instr:
+    """One recorded instruction: `dst` = op(`src`). `fresh` writes start a new slot of their buffer."""
+
+    op: str
+    dst: View
+    src: tuple[Source, ...]
+    fresh: bool
+    where: str
+
+    @property
+    def pipe(self) -> str:
+        """The pipe that runs it; of a copy, by its route."""
+        return ISA[self.op].pipe or ROUTES[self.route][1]
+
+    @property
+    def route(self) -> tuple[str, str]:
+        """(source space, destination space) of a copy."""
+        first = self.src[0]
+        return (first.space if isinstance(first, View) else "", self.dst.space)
+
+    def reads(self) -> Iterator[View]:
+        """The views that it reads, its destination among them where it accumulates."""
+        yield from (s for s in self.src if isinstance(s, View))
+        if ISA[self.op].accumulates:
+            yield self.dst
+
+    def __str__(self) -> str:
+        return f"{self.dst} = {self.op}({', '.join(map(str, self.src))})"
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop over the tiles of one axis.
+
+    `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
+    (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by tile,
+    to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo` is how
+    many elements after the tile an iteration also reads.
+    """
+
+    name: str
+    extent: Size
+    tile: Size
+    split: str = ""
+    unit: Size = ONE
+    even: bool = False
+    halo: int = 0
+    carry: tuple[Buffer, ...] = ()
+    body: list[Instr | Loop] = field(default_factory=list)
+    where: str = ""
+
+    @property
+    def range(self) -> Range:
+        """The symbolic tile that the body is recorded for."""
+        after = dim(f"{self.name}.after") if self.halo else ZERO
+        fixed = self.tile == ONE
+        return Range(dim(f"{self.name}.start"), ONE if fixed else dim(f"{self.name}.size"), after)
+
+    def full(self) -> dict[str, Size | int]:
+        """The names of its tile, bound to the largest that they can be."""
+        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo}
+
+    def parts(self, phase: str) -> Size:
+        """How many shares its axis is cut into, one a core."""
+        return dim(f"{phase}.cores.{self.name}")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile size that the plan decides: the largest that fits, at most `cap`, a multiple of `multiple_of` [elements]."""
+
+    name: str
+    cap: Size | None
+    multiple_of: int
+    cap_reason: str
+
+
+@dataclass(eq=False)
+class Phase:
+    """A part of a kernel between two syncs of all cores, run by cores of one kind ("vector" or "cube")."""
+
+    name: str
+    core_kind: str
+    kernel: Kernel
+    note: str = ""
+    body: list[Instr | Loop] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    tiles: dict[str, Tile] = field(default_factory=dict)
+    k_block: int = 0
+    """Of a matmul phase, the elements of k that one mmad sums: fixed by the operator, so that values do not depend on tiles."""
+    _stack: list[Loop] = field(default_factory=list)
+    _writes: dict[Buffer, list[tuple[int, tuple[Loop, ...]]]] = field(default_factory=dict)
+    _read: set[Buffer] = field(default_factory=set)
+    _count: int = 0
+
+    # ---------------------------------------------------------------- what an author calls
+    @property
+    def cores(self) -> Size:
+        """The number of cores that take part in this phase; a workspace of partials has this many rows."""
+        return dim(f"{self.name}.cores")
+
+    @property
+    def core(self) -> Size:
+        """The index of the core that runs the phase."""
+        return dim(f"{self.name}.core")
+
+    def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
+        """A tile size for the plan to decide, as large as fits and at most `cap`."""
+        self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason)
+        return dim(name, multiple_of)
+
+    def loop(
+        self,
+        name: str,
+        extent: Size | int,
+        tile: Size | int = 1,
+        *,
+        split: str | bool = "",
+        unit: Size | int = 1,
+        even: bool = False,
+        halo: int = 0,
+        carry: Sequence[Target] = (),
+    ) -> Iterator[Range]:
+        """The one symbolic tile of a loop over `extent`, to write `for n in p.loop(...)` around its body."""
+        where = caller()
+        taken = {loop.name for loop in self.loops()}
+        unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
+        policy = "balanced" if split is True else split or ""
+        loop = Loop(
+            unique,
+            Size.of(extent),
+            Size.of(tile),
+            policy,
+            Size.of(unit),
+            even,
+            halo,
+            tuple(_buffer(c) for c in carry),
+            where=where,
+        )
+        self._add(loop)
+        self._stack.append(loop)
+        yield loop.range
+        self._stack.pop()
+
+    def buffer(
+        self,
+        name: str,
+        shape: Sequence[Size | int] | Size | int,
+        dtype: str = "float32",
+        *,
+        slots: int = 1,
+        space: str = "",
+        allocated: Sequence[Size | int] | None = None,
+        pool: str = "",
+        reserved: bool = False,
+    ) -> Buffer:
+        """A buffer of this phase. `shape` may use the sizes of the loops around; its bytes use their full tiles."""
+        sizes = tuple(Size.of(s) for s in (shape if isinstance(shape, Sequence) else (shape,)))
+        full = {key: value for loop in self._stack for key, value in loop.full().items()}
+        top = tuple(Size.of(s).substitute(full) for s in (sizes if allocated is None else allocated))
+        taken = {b.name for b in self.buffers}
+        unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
+        space = space or SPACES[self.core_kind][0]
+        if space not in SPACES[self.core_kind]:
+            raise BadOperator(f"buffer '{name}' is in {space}, which a {self.core_kind} core does not have", caller())
+        if pool and pool not in self.kernel.reserves:
+            raise BadOperator(f"buffer '{name}' is in pool '{pool}', which the kernel does not reserve", caller())
+        made = Buffer(
+            unique,
+            space,
+            sizes,
+            padded(top, dtype) if allocated is None else top,
+            dtype,
+            slots,
+            pool,
+            reserved=reserved,
+            where=caller(),
+        )
+        self.buffers.append(made)
+        return made
+
+    def load(self, source: View | Tensor, out: Target | None = None, *, name: str = "", slots: int = 2) -> Value:
+        """The value of a copy from global memory, in `out` or a fresh buffer of `slots` slots."""
+        source = source if isinstance(source, View) else view(source)
+        if out is None:
+            shape = source.shape or (ONE,)
+            out = self.buffer(name or f"{source.base.name}In", shape, source.dtype, slots=slots)
+        return self.emit("copy", source, out=out)
+
+    def store(self, value: Operand, target: View | Tensor) -> None:
+        """Record a copy to global memory."""
+        self._record("copy", (value,), target if isinstance(target, View) else view(target), caller())
+
+    def read(self, buffer: Buffer | View) -> Value:
+        """The present contents of a buffer written in several parts."""
+        seen = buffer if isinstance(buffer, View) else view(buffer)
+        writes = self._writes.get(_buffer(seen), [])
+        if not writes:
+            raise BadOperator(f"'{_buffer(seen).name}' is read before anything wrote it", caller())
+        return Value(seen, len(writes), writes[-1][1])
+
+    def __getattr__(self, op: str) -> Callable[..., Value]:
+        if op.startswith("_") or op not in ISA:
+            raise AttributeError(f"no instruction '{op}'; there are: {', '.join(ISA)}")
+
+        def emit(*src: Operand, out: Target | None = None, dtype: str = "", name: str = "", slots: int = 1) -> Value:
+            return self.emit(op, *src, out=out, dtype=dtype, name=name, slots=slots)
+
+        return emit
+
+    # ---------------------------------------------------------------- recording
+    def emit(
+        self, op: str, *src: Operand, out: Target | None = None, dtype: str = "", name: str = "", slots: int = 1
+    ) -> Value:
+        """The value of one instruction, written to `out` or to a fresh buffer."""
+        where = caller()
+        row = ISA[op]
+        operands = [s for s in (self._source(s, op, where) for s in src) if isinstance(s, View) and s.shape]
+        if out is None:
+            try:
+                shape = row.shape([o.shape for o in operands])
+            except ShapeError as why:
+                raise BadOperator(f"{op}: {why}", where) from None
+            kind = dtype or operands[0].dtype
+            out = self.buffer(name or f"{op}_{operands[0].base.name}", shape, kind, slots=slots)
+        target = out.view if isinstance(out, Value) else out if isinstance(out, View) else view(out)
+        return self._record(op, src, target, where)
+
+    def _record(self, op: str, src: Sequence[Operand], dst: View, where: str) -> Value:
+        row = ISA[op]
+        sources = tuple(self._source(s, op, where) for s in src)
+        self._check_operands(op, sources, dst, where)
+        for read in sources:
+            if isinstance(read, View) and isinstance(read.base, Buffer):
+                self._read.add(read.base)
+            elif isinstance(read, View):
+                self.kernel.check_read(read.base, self, where)
+        if isinstance(dst.base, Tensor):
+            self.kernel.check_written(dst.base, self, where)
+            self._add(Instr(op, dst, sources, fresh=False, where=where))
+            return Value(dst, 0, ())
+        buffer = dst.base
+        self._check_write(buffer, where)
+        writes = self._writes.setdefault(buffer, [])
+        reads_itself = row.accumulates or any(isinstance(s, View) and s.base is buffer for s in sources)
+        if reads_itself and not writes:
+            raise BadOperator(f"{op} reads its destination '{buffer.name}' before anything wrote it", where)
+        first_here = not any(loops[: len(self._stack)] == tuple(self._stack) for _, loops in writes)
+        fresh = not reads_itself and buffer not in self._carried() and (dst.whole or first_here)
+        self._add(Instr(op, dst, sources, fresh=fresh, where=where))
+        writes.append((len(writes) + 1, tuple(self._stack)))
+        return Value(dst, len(writes), tuple(self._stack))
+
+    def _add(self, node: Instr | Loop) -> None:
+        (self._stack[-1].body if self._stack else self.body).append(node)
+
+    def _carried(self) -> set[Buffer]:
+        return {b for loop in self._stack for b in loop.carry}
+
+    def _source(self, s: Operand, op: str, where: str) -> Source:
+        if isinstance(s, (Scalar, Size, int, float)):
+            return Scalar.of(s)
+        if isinstance(s, View) and isinstance(s.base, Tensor):
+            return s
+        value = s if isinstance(s, Value) else self.read(s)
+        writes = self._writes.get(value.buffer, [])
+        name = value.buffer.name
+        if not writes:
+            raise BadOperator(f"{op} reads '{name}' before anything wrote it in phase '{self.name}'", where)
+        if value.write != len(writes):
+            raise BadOperator(
+                f"{op} reads '{name}' after its write {value.write} was replaced by write {len(writes)}; "
+                "use the later value or give the later write another out=",
+                where,
+            )
+        left = [loop for loop in value.loops if loop not in self._stack and value.buffer not in loop.carry]
+        if left:
+            raise BadOperator(f"{op} reads '{name}' outside the loop over {left[0].name} that wrote it", where)
+        return value.view
+
+    def _check_operands(self, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
+        row = ISA[op]
+        views = [s for s in sources if isinstance(s, View)]
+        if op in ("copy", "copy_transposed"):
+            route = (views[0].space, dst.space)
+            if route not in ROUTES:
+                raise BadOperator(f"{op} from {route[0]} to {route[1]}: there is no such path between memories", where)
+            if route[1] not in ("gm", *SPACES[self.core_kind]) or route[0] not in ("gm", *SPACES[self.core_kind]):
+                raise BadOperator(f"{op} from {route[0]} to {route[1]} is not possible on a {self.core_kind} core", where)
+        elif any(v.space == "gm" for v in (*views, dst)):
+            raise BadOperator(f"{op} works on on-chip buffers; copy in or out first", where)
+        try:
+            expected = row.shape([v.shape for v in views])
+        except ShapeError as why:
+            if row.shape is not ISA["fill"].shape:
+                raise BadOperator(f"{op}: {why}", where) from None
+            expected = dst.shape
+        if (expected or (ONE,)) != (dst.shape or (ONE,)):
+            raise BadOperator(f"{op} yields {text(expected)}; '{dst}' is {text(dst.shape)}", where)
+        fixpipe = op == "copy" and views[0].space == "l0c"
+        wrong = [v for v in views if v.dtype != dst.dtype and v.shape]
+        if wrong and not row.casts and not fixpipe and op != "mmad":
+            raise BadOperator(f"{op} of {wrong[0].dtype} '{wrong[0]}' into {dst.dtype} '{dst}'; cast first", where)
+
+    def _check_write(self, buffer: Buffer, where: str) -> None:
+        if buffer.reserved:
+            raise BadOperator(f"'{buffer.name}' is reserved for an absent option, yet written", where)
+        stack, carried = tuple(self._stack), self._carried()
+        for _, loops in self._writes.get(buffer, []):
+            shared = 0
+            while shared < min(len(loops), len(stack)) and loops[shared] is stack[shared]:
+                shared += 1
+            inside = stack[shared:] if len(loops) == shared else loops[shared:] if len(stack) == shared else ()
+            if inside and buffer not in carried and not any(buffer in loop.carry for loop in inside):
+                raise BadOperator(
+                    f"'{buffer.name}' is written both in the loop over {inside[0].name} and around it; "
+                    f"give that loop carry=({buffer.name},)",
+                    where,
+                )
+
+    # ---------------------------------------------------------------- reading what was recorded
+    def instructions(self) -> Iterator[Instr]:
+        """Its instructions in program order, each once."""
+        yield from (node for node, _ in walk(self.body) if isinstance(node, Instr))
+
+    def loops(self) -> Iterator[Loop]:
+        """Its loops, outer before inner."""
+        yield from (node for node, _ in walk(self.body) if isinstance(node, Loop))
+
+    def finish(self) -> None:
+        """Check that every buffer is written and read. Raises BadOperator with all that are not."""
+        idle = [
+            f"'{b.name}' ({b.where}) is never {'written' if b not in self._writes else 'read'}"
+            for b in self.buffers
+            if not b.reserved and (b not in self._writes or b not in self._read)
+        ]
+        if idle:
+            raise BadOperator(f"phase '{self.name}': " + "; ".join(idle), caller())
+
+
+def walk(body: Sequence[Instr | Loop], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Instr | Loop, tuple[Loop, ...]]]:
+    """Every node of a body with the loops around it, in program order."""
+    for node in body:
+        yield node, around
+        if isinstance(node, Loop):
+            yield from walk(node.body, (*around, node))
+
+
+def _buffer(target: Target) -> Buffer:
+    base = target if isinstance(target, Buffer) else target.buffer if isinstance(target, Value) else target.base
+    if not isinstance(base, Buffer):
+        raise BadOperator(f"'{base.name}' is a tensor, not a buffer", caller())
+    return base
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Bytes of unified buffer that the operator keeps back from its buffers, as a pool with its own inequality."""
+
+    name: str
+    bytes: int
+    reason: str
+
+
+@dataclass(eq=False)
+class Kernel:
+    """What is launched once: phases in order with a sync of all cores between, workspace, and what is kept back.
+
+    `counted_from` says whether the reserves come off the stated size of the unified buffer or off what the platform
+    shows of it. `family` is the chip's, for reserves that differ; values and shapes never depend on it.
+    """
+
+    name: str
+    dtype: str
+    options: Mapping[str, bool]
+    tensors: Mapping[str, Tensor | None]
+    family: str = ""
+    variant: str = ""
+    counted_from: str = "visible"
+    phases: list[Phase] = field(default_factory=list)
+    reserves: dict[str, Reserve] = field(default_factory=dict)
+    statics: list[Buffer] = field(default_factory=list)
+    workspaces: dict[str, Tensor] = field(default_factory=dict)
+    _written_in: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Tensor:
+        found = self.tensors.get(name)
+        if found is None:
+            raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller())
+        return found
+
+    @contextmanager
+    def phase(self, name: str, core_kind: str, note: str = "") -> Iterator[Phase]:
+        """A phase to record into."""
+        if name in {p.name for p in self.phases}:
+            raise BadOperator(f"two phases of {self.name} are called '{name}'", caller())
+        made = Phase(name, core_kind, self, note)
+        self.phases.append(made)
+        yield made
+        made.finish()
+
+    def vector(self, name: str, note: str = "") -> AbstractContextManager[Phase]:
+        """A phase of the vector cores."""
+        return self.phase(name, "vector", note)
+
+    def workspace(self, name: str, shape: Sequence[Size | int], dtype: str) -> Tensor:
+        """A tensor in the workspace, written by one phase and read by later ones."""
+        made = Tensor(name, tuple(Size.of(s) for s in shape), dtype, "workspace")
+        self.workspaces[name] = made
+        return made
+
+    def reserve(self, name: str, size_bytes: int, reason: str) -> None:
+        """Keep `size_bytes` of the unified buffer back, in every phase."""
+        self.reserves[name] = Reserve(name, size_bytes, reason)
+
+    def static(self, name: str, allocated: Sequence[Size | int], dtype: str, shape: Sequence[Size | int]) -> Buffer:
+        """A buffer charged in every phase; each phase that reads it writes it first."""
+        made = Buffer(
+            name,
+            "ub",
+            tuple(Size.of(s) for s in shape),
+            tuple(Size.of(s) for s in allocated),
+            dtype,
+            static=True,
+            where=caller(),
+        )
+        self.statics.append(made)
+        return made
+
+    def check_read(self, tensor: Tensor, phase: Phase, where: str) -> None:
+        """Refuse a load of an output, or of a workspace that no earlier phase wrote."""
+        if tensor.role == "output":
+            raise BadOperator(f"'{tensor.name}' is an output, which a kernel does not read", where)
+        if tensor.role == "workspace" and self._written_in.get(tensor.name, phase.name) == phase.name:
+            raise BadOperator(f"workspace '{tensor.name}' is read in '{phase.name}' before an earlier phase wrote it", where)
+
+    def check_written(self, tensor: Tensor, phase: Phase, where: str) -> None:
+        """Refuse a store to an input."""
+        if tensor.role == "input":
+            raise BadOperator(f"'{tensor.name}' is an input, which a kernel does not write", where)
+        self._written_in.setdefault(tensor.name, phase.name)
