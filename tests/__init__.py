@@ -1,0 +1,1 @@
+"""Tests of tilesim, with their references and golden data."""
