@@ -55,7 +55,15 @@ def test_glu_tolerance_accepts_one_rounding_only(dtype: str) -> None:
     tolerance.assert_glu(good, expected, scale, dtype)
     with pytest.raises(AssertionError, match="out: error over"):
         tolerance.assert_glu({"out": good["out"] + 10 * ulp(good["out"], dtype)}, expected, scale, dtype)
-    tolerance.assert_glu_composite(expected, expected)
+
+
+def test_glu_composite_tolerance_accepts_a_rounding_for_each_kernel() -> None:
+    inputs = glu.random_inputs((64, 128), 0)
+    expected, chain = glu.backward(inputs, 0), glu.composite(inputs, 0)
+    (measured,) = tolerance.assert_glu_composite(chain, expected)
+    assert measured.seen > 1e-3
+    with pytest.raises(AssertionError, match="glu composite in bfloat16: out: fro"):
+        tolerance.assert_glu_composite({"out": chain["out"] * 1.01}, expected)
 
 
 def test_tolerances_demand_exact_zeros_shapes_and_names() -> None:

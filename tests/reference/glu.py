@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tests.reference.formats import AnyArray, Array, carried, widened
+from tests.reference.formats import AnyArray, Array, carried, rounded, widened
 from tests.reference.logistic import logistic
 
 
@@ -27,6 +27,19 @@ def backward(inputs: Mapping[str, AnyArray], dim: int = -1) -> dict[str, Array]:
     upstream = widened(inputs["gradOut"])
     opened, closed = logistic(gate)
     return {"out": np.concatenate([upstream * opened, upstream * value * opened * closed], axis=dim)}
+
+
+def composite(inputs: Mapping[str, AnyArray], dim: int = -1, dtype: str = "bfloat16") -> dict[str, Array]:
+    """Return `out` as the chain of library kernels makes it, every kernel rounding its result to the dtype once.
+
+    Products that lack the fused kernel run sigmoid, mul, mul, sub, mul. A float32 sigmoid may fall on the other side
+    of a rounding tie than this float64 one; all later steps are exact before they are rounded.
+    """
+    value, gate = _halves(inputs["self"], dim)
+    opened = rounded(logistic(gate)[0], dtype)
+    value_grad = rounded(widened(inputs["gradOut"]) * opened, dtype)
+    slope = rounded(value - rounded(value * opened, dtype), dtype)
+    return {"out": np.concatenate([value_grad, rounded(value_grad * slope, dtype)], axis=dim)}
 
 
 def tolerance_scale(inputs: Mapping[str, AnyArray], dim: int = -1) -> dict[str, Array]:
