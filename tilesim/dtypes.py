@@ -69,7 +69,7 @@ def dtype_named(text: str) -> str:
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy dtype that holds elements of `dtype` (a canonical name or an alias)."""
-    return _NUMPY.get(dtype) or _NUMPY[dtype_named(dtype)]
+    return _NUMPY[dtype if dtype in _NUMPY else dtype_named(dtype)]
 
 
 def itemsize(dtype: str) -> int:

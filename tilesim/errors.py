@@ -143,8 +143,8 @@ class DoesNotFit(TilesimError):
         """The fact with both numbers, the breakdown, the remedies."""
         over_bytes = self.needed_bytes - self.available_bytes
         lines = [
-            f"{self.subject} does not fit: needs {self.needed_bytes:,} B of {self.memory},"
-            f" has {self.available_bytes:,} B ({over_bytes:,} B too many)"
+            f"{self.subject} does not fit: needs {self.needed_bytes:,} B of {self.memory}, "
+            f"has {self.available_bytes:,} B ({over_bytes:,} B too many)",
         ]
         lines += [f"  {name}: {size_bytes:,} B" for name, size_bytes in self.terms]
         if self.remedies:

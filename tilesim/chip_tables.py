@@ -1,0 +1,326 @@
+"""The tables of a chip file: one model a table, one field a key, the same names in TOML, `override` and `--set`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tilesim.errors import BadInput, did_you_mean
+
+Count = Annotated[int, Field(gt=0)]
+"""A whole number above 0."""
+CountOrZero = Annotated[int, Field(ge=0)]
+"""A whole number, 0 if there is no such thing."""
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A number above 0."""
+AmountOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A number, 0 if there is no such cost."""
+Text = Annotated[str, Field(min_length=1)]
+"""A text that says something."""
+
+Status = Literal["datasheet", "measured", "fitted", "guess", "platform"]
+"""What a table's figures rest on: a document, a measurement, a fit to measurements, a guess, or a platform file."""
+
+Family = Literal["950", "a3", "a2", "inference-200i", "inference", "training"]
+"""Parts that run the same kernels."""
+
+COST_CLASSES: Final[tuple[str, ...]] = (
+    "move",
+    "unary",
+    "binary",
+    "cast",
+    "transcendental",
+    "divide",
+    "reduce",
+    "broadcast",
+    "select",
+)
+"""The closed list of vector cost classes."""
+COPY_PATHS: Final[tuple[str, ...]] = ("gm_ub", "ub_gm", "gm_l1", "l1_l0a", "l1_l0b", "l0c_gm")
+"""The copies that have a cost: from_to."""
+ON_CHIP: Final[tuple[str, ...]] = ("ub", "l1", "l0a", "l0b", "l0c")
+"""The memories of one core."""
+
+
+_Kind = TypeVar("_Kind", bound="Table")
+
+
+class Frozen(BaseModel):
+    """What all models here share: no change after loading, no guessing of types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True, use_attribute_docstrings=True)
+
+
+class Table(Frozen):
+    """A table of figures with the place that they come from."""
+
+    source: Text
+    """Where the figures were read."""
+    status: Status
+    """How far the figures can be trusted."""
+    note: str = ""
+    """What else is known: the figure that was not used, the conditions of the measurement."""
+    guesses: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Keys of this table that are guesses although the others are not."""
+
+    @model_validator(mode="after")
+    def _guesses_are_figures(self) -> Self:
+        figures = self.figures()
+        for key in self.guesses:
+            if key not in figures:
+                message = f"guesses names {key!r}, which is not a figure of this table;{did_you_mean(key, figures)}"
+                raise ValueError(message.rstrip(";"))
+        return self
+
+    def figures(self) -> dict[str, int | float]:
+        """The figures of this table by key, in the order of the file."""
+        return {key: getattr(self, key) for key in type(self).model_fields if key not in Table.model_fields}
+
+
+class Cores(Table):
+    """How many cores a kernel can use."""
+
+    vector: Count
+    """Cores with a vector unit [cores]; where vector and cube unit share a core, the number of those."""
+    cube: Count
+    """Cores with a cube unit [cores]."""
+
+
+class Clock(Table):
+    """How fast the cores run."""
+
+    vector_hz: Count
+    """Clock of a vector core [Hz]."""
+    cube_hz: Count
+    """Clock of a cube core [Hz]."""
+
+
+class Vector(Table):
+    """The vector unit."""
+
+    width_bytes: Count
+    """What one repeat of a vector instruction takes [bytes]."""
+
+
+class OnChip(Table):
+    """One memory of one core."""
+
+    size_bytes: Count
+    """As the platform file states it [bytes]."""
+    reserved_bytes: CountOrZero
+    """What the platform hides from every kernel [bytes]."""
+    align_bytes: Count
+    """A buffer starts at a multiple of this [bytes]."""
+
+    @model_validator(mode="after")
+    def _leaves_something_visible(self) -> Self:
+        if self.reserved_bytes >= self.size_bytes:
+            message = f"reserved_bytes is {self.reserved_bytes:,}, must be less than size_bytes, {self.size_bytes:,}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def visible_bytes(self) -> int:
+        """What a kernel can use: size less what is reserved [bytes]."""
+        return self.size_bytes - self.reserved_bytes
+
+
+class UnifiedBuffer(OnChip):
+    """The unified buffer of a vector core and its banks."""
+
+    bank_groups: Count
+    """Groups of banks; two reads of one group in one cycle collide [groups]."""
+    banks_per_group: Count
+    """Banks in a group [banks]."""
+    bank_bytes: Count
+    """Size of a bank [bytes]."""
+
+
+class GlobalMemory(Table):
+    """The memory that all cores share; rates are what kernels reach, not the nominal ones."""
+
+    size_bytes: Count
+    """Capacity [bytes]."""
+    read_bytes_per_s: Amount
+    """Read by all cores together [bytes/s]."""
+    write_bytes_per_s: Amount
+    """Written by all cores together [bytes/s]."""
+
+
+class SharedCache(Table):
+    """The second-level cache between the cores and global memory."""
+
+    size_bytes: Count
+    """Capacity [bytes]."""
+    read_bytes_per_s: Amount
+    """Hits by all cores together [bytes/s]."""
+    absorbed_write_bytes: CountOrZero
+    """What a kernel can write before it pays for global memory [bytes]."""
+    line_bytes: Count
+    """A line [bytes]."""
+
+
+class Memory(Frozen):
+    """All memories of the chip."""
+
+    ub: UnifiedBuffer
+    """Unified buffer of a vector core."""
+    l1: OnChip
+    """First-level buffer of a cube core."""
+    l0a: OnChip
+    """Left operand of the cube unit."""
+    l0b: OnChip
+    """Right operand of the cube unit."""
+    l0c: OnChip
+    """Sums of the cube unit."""
+    gm: GlobalMemory
+    """Global memory."""
+    l2: SharedCache
+    """Second-level cache."""
+
+    def on_chip(self, space: str) -> OnChip:
+        """The memory of one core that `space` names, one of ON_CHIP."""
+        return _member(self, "memory", space, ON_CHIP, OnChip)
+
+
+class Copy(Table):
+    """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles."""
+
+    latency_cycles: AmountOrZero
+    """Before the first byte arrives [cycles]."""
+    bytes_per_cycle: Amount
+    """Added by each further byte of one copy [bytes/cycle]."""
+    peak_bytes_per_cycle: Amount
+    """What the path never exceeds [bytes/cycle]."""
+    issue_cycles: AmountOrZero
+    """No copy instruction takes less [cycles]."""
+    burst_cycles: AmountOrZero
+    """No burst takes less [cycles]."""
+    burst_align_bytes: Count
+    """A burst costs as if it were rounded up to this [bytes]."""
+
+
+class Copies(Frozen):
+    """All copy paths."""
+
+    gm_ub: Copy
+    """Global memory to unified buffer, pipe mte2 of a vector core."""
+    ub_gm: Copy
+    """Unified buffer to global memory, pipe mte3."""
+    gm_l1: Copy
+    """Global memory to L1, pipe mte2 of a cube core."""
+    l1_l0a: Copy
+    """L1 to L0A, pipe mte1."""
+    l1_l0b: Copy
+    """L1 to L0B, pipe mte1."""
+    l0c_gm: Copy
+    """L0C to global memory, pipe fixp."""
+
+    def path(self, path: str) -> Copy:
+        """The copy that `path` names, one of COPY_PATHS."""
+        return _member(self, "copy", path, COPY_PATHS, Copy)
+
+
+class Cost(Table):
+    """One class of vector instruction: `head_cycles + slope * ceil(bytes / width)` cycles, without bank conflicts."""
+
+    head_cycles: AmountOrZero
+    """Of every instruction [cycles]."""
+    cycles_per_vector: Amount
+    """Of every vector of 4-byte elements [cycles]."""
+    cycles_per_vector_16bit: Amount
+    """Of every vector of 2-byte elements [cycles]."""
+    cycles_per_vector_8bit: Amount
+    """Of every vector of 1-byte elements [cycles]."""
+
+    def slope(self, element_bytes: int) -> float:
+        """Cycles of every vector of elements of `element_bytes`; 8-byte elements count as two of 4 bytes."""
+        by_size = {1: self.cycles_per_vector_8bit, 2: self.cycles_per_vector_16bit}
+        return by_size.get(element_bytes, self.cycles_per_vector)
+
+
+class Costs(Frozen):
+    """All classes of vector instructions."""
+
+    move: Cost
+    """Copy within the unified buffer, fill with a value."""
+    unary: Cost
+    """One operand, or one operand and a scalar: abs, relu, adds, muls."""
+    binary: Cost
+    """Two operands: add, sub, mul, max."""
+    cast: Cost
+    """Change of dtype."""
+    transcendental: Cost
+    """exp, ln, sqrt."""
+    divide: Cost
+    """Division of two operands."""
+    reduce: Cost
+    """Sum or maximum along a row."""
+    broadcast: Cost
+    """Repeat an element or a block."""
+    select: Cost
+    """Compare and select."""
+
+    def of(self, cost_class: str) -> Cost:
+        """The cost that `cost_class` names, one of COST_CLASSES."""
+        return _member(self, "cost", cost_class, COST_CLASSES, Cost)
+
+
+class Cube(Table):
+    """The cube unit of one core."""
+
+    macs_per_cycle_16bit: Amount
+    """Multiply-adds of 2-byte operands [1/cycle]."""
+    macs_per_cycle_8bit: Amount
+    """Multiply-adds of 1-byte operands [1/cycle]."""
+    macs_per_cycle_32bit: Amount
+    """Multiply-adds of 4-byte operands [1/cycle]."""
+    head_cycles: AmountOrZero
+    """Of every matrix instruction [cycles]."""
+
+
+class Launch(Table):
+    """What a kernel costs before and between its work."""
+
+    base_us: AmountOrZero
+    """An empty kernel of one block [us]."""
+    block_us: AmountOrZero
+    """Every further block [us]."""
+    sync_us: AmountOrZero
+    """All cores wait for each other, once [us]."""
+
+
+class Workspace(Table):
+    """What the platform adds to every workspace."""
+
+    system_bytes: CountOrZero
+    """The system's own part [bytes]."""
+
+
+class Kernel(Table):
+    """What the vendor library's own kernel of one operator costs besides its work."""
+
+    fixed_us: AmountOrZero
+    """From start to end with no elements to work on, launch included: stands in place of the launch table [us]."""
+
+
+def _member(owner: Frozen, table: str, name: str, names: tuple[str, ...], kind: type[_Kind]) -> _Kind:
+    """The table that `name` names in `owner`; raises BadInput if it is not one of `names`."""
+    member = getattr(owner, name) if name in names else None
+    if not isinstance(member, kind):
+        raise BadInput(table, [f"{name!r} is not one of {', '.join(names)}"])
+    return member
+
+
+def tables_in(model: Frozen, prefix: str = "") -> Iterator[tuple[str, Table]]:
+    """Every table in `model` with its dotted name, in the order of the fields."""
+    for name, field in type(model).model_fields.items():
+        value, key = getattr(model, name), f"{prefix}{field.alias or name}"
+        if isinstance(value, Table):
+            yield key, value
+        elif isinstance(value, Frozen):
+            yield from tables_in(value, f"{key}.")
+        elif isinstance(value, dict):
+            yield from ((f"{key}.{inner}", table) for inner, table in value.items())

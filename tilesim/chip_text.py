@@ -1,0 +1,42 @@
+"""How the values of a chip are read from a command line and written to a chip file."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Final
+
+_LARGE: Final = 10_000_000
+"""Whole numbers from here are written in groups of three digits, others with an exponent."""
+
+
+def number_meant(given: float | str, *, whole: bool) -> object:
+    """The number that `given` means, or `given` itself if it is none, for the check of the chip to refuse.
+
+    >>> number_meant("196_608", whole=True), number_meant("1.65e9", whole=True), number_meant("8.5", whole=False)
+    (196608, 1650000000, 8.5)
+    >>> number_meant("many", whole=True), number_meant(8.5, whole=True)
+    ('many', 8.5)
+    """
+    number: object = given
+    if isinstance(given, str):
+        for read in (int, float):
+            try:
+                number = read(given)
+                break
+            except ValueError:
+                continue
+    return int(number) if whole and isinstance(number, float) and number.is_integer() else number
+
+
+def toml_value(value: str | float | tuple[str, ...]) -> str:
+    """A value as TOML writes it, the way a reader likes it.
+
+    >>> toml_value(196608), toml_value(1_800_000_000), toml_value(1.31e12), toml_value(8.3), toml_value(("a", "b"))
+    ('196608', '1_800_000_000', '1.31e12', '8.3', '["a", "b"]')
+    """
+    if isinstance(value, int):
+        return f"{value:_}" if value >= _LARGE else str(value)
+    if isinstance(value, float):
+        return repr(value) if value < _LARGE else str(Decimal(repr(value)).normalize()).replace("E+", "e")
+    return json.dumps(value, ensure_ascii=False)  # JSON's texts and lists are TOML's too

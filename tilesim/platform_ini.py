@@ -1,0 +1,123 @@
+"""What a CANN platform_config `.ini` says about a chip, under the keys of a chip file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+_MHZ: Final = 1_000_000
+
+_SIZES: Final[dict[str, tuple[str, ...]]] = {
+    "vector.width_bytes": ("VectorCoreSpec.vector_reg_width", "AICoreSpec.vector_reg_width"),
+    "memory.ub.size_bytes": ("AICoreSpec.ub_size", "VectorCoreSpec.ub_size"),
+    "memory.ub.align_bytes": ("AICoreSpec.ubblock_size", "VectorCoreSpec.ubblock_size"),
+    "memory.l1.size_bytes": ("AICoreSpec.l1_size",),
+    "memory.l0a.size_bytes": ("AICoreSpec.l0_a_size",),
+    "memory.l0b.size_bytes": ("AICoreSpec.l0_b_size",),
+    "memory.l0c.size_bytes": ("AICoreSpec.l0_c_size",),
+    "memory.gm.size_bytes": ("SoCInfo.memory_size",),
+    "memory.l2.size_bytes": ("SoCInfo.l2_size",),
+}
+"""Chip key to the ini's keys, the first that is there counts. The two sections of 310B1 differ in ub_size; kernels see
+the AI core's."""
+
+_NOMINAL: Final[dict[str, tuple[str, ...]]] = {
+    "copy.gm_ub.peak_bytes_per_cycle": ("AICoreMemoryRates.l2_read_rate", "VectorCoreMemoryRates.l2_read_rate"),
+    "copy.ub_gm.peak_bytes_per_cycle": ("AICoreMemoryRates.ub_to_l2_rate", "VectorCoreMemoryRates.ub_to_l2_rate"),
+    "copy.l1_l0a.peak_bytes_per_cycle": ("AICoreMemoryRates.l1_to_l0_a_rate",),
+    "copy.l1_l0b.peak_bytes_per_cycle": ("AICoreMemoryRates.l1_to_l0_b_rate",),
+}
+"""Rates that a kernel never quite reaches: of use only where nobody has measured the family."""
+
+
+_FAMILIES: Final[dict[str, str]] = {
+    "ascend950": "950",
+    "ascend910_95": "950",
+    "ascend910_55": "950",
+    "ascend910_93": "a3",
+    "ascend910b": "a2",
+    "ascend910": "training",
+    "ascend310b": "inference-200i",
+    "ascend310p": "inference",
+}
+"""How the short name of a part begins, to its family; the first that fits counts."""
+
+
+@dataclass(frozen=True)
+class PlatformFile:
+    """The figures of one platform file."""
+
+    file: str
+    """Its name."""
+    soc: str
+    """`version.SoC_version`, such as "Ascend910B3"; the file's name if it does not say."""
+    short_soc: str
+    """`version.Short_SoC_version`, such as "Ascend910B"; `soc` if the file does not say."""
+    family: str | None
+    """The family of a chip file; None for a part of no known one."""
+    figures: Mapping[str, int]
+    """Counts, clocks and sizes by chip key."""
+    nominal: Mapping[str, int]
+    """Rates by chip key."""
+    problems: tuple[str, ...]
+    """Values that are not whole numbers."""
+
+
+def read_platform(text: str, file: str) -> PlatformFile:
+    """The figures that `text`, the content of the `.ini` named `file`, has; what is not there or empty is left out.
+
+    >>> read_platform("[AICoreSpec]  # a core" + chr(10) + "  ub_size = 196608", "Ascend910B3.ini").figures
+    {'memory.ub.size_bytes': 196608}
+    """
+    values = _values(text)
+    problems: list[str] = []
+
+    def first(*names: str) -> int | None:
+        name = next((name for name in names if values.get(name.lower())), None)
+        if name is None:
+            return None
+        try:
+            return int(values[name.lower()], 0)
+        except ValueError:
+            problems.append(f"{name} is {values[name.lower()]!r}, must be a whole number")
+            return None
+
+    # A file without cube_core_cnt describes cores that hold both units; its vector_core_cnt, if any, are extra ones.
+    split = bool(values.get("socinfo.cube_core_cnt"))
+    cube_mhz = first("AICoreSpec.cube_freq")
+    vector_mhz = (first("VectorCoreSpec.vec_freq") if split else None) or cube_mhz
+    figures = {
+        "cores.vector": first("SoCInfo.vector_core_cnt" if split else "SoCInfo.ai_core_cnt"),
+        "cores.cube": first("SoCInfo.cube_core_cnt", "SoCInfo.ai_core_cnt"),
+        "clock.vector_hz": None if vector_mhz is None else vector_mhz * _MHZ,
+        "clock.cube_hz": None if cube_mhz is None else cube_mhz * _MHZ,
+        **{key: first(*names) for key, names in _SIZES.items()},
+    }
+    nominal = {key: first(*names) for key, names in _NOMINAL.items()}
+    soc = values.get("version.soc_version") or PurePath(file).stem
+    short_soc = values.get("version.short_soc_version") or soc
+    return PlatformFile(
+        file=file,
+        soc=soc,
+        short_soc=short_soc,
+        family=next((family for start, family in _FAMILIES.items() if short_soc.lower().startswith(start)), None),
+        figures={key: value for key, value in figures.items() if value is not None},
+        nominal={key: value for key, value in nominal.items() if value is not None},
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def _values(text: str) -> dict[str, str]:
+    """`section.key` in lower case to its text; comments, blanks and lines that are neither are skipped."""
+    values: dict[str, str] = {}
+    section = ""
+    for raw in text.removeprefix("\ufeff").splitlines():
+        line = raw.split("#", 1)[0].split(";", 1)[0].strip()
+        key, equals, value = line.partition("=")
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1].strip().lower()
+        elif equals:
+            values[f"{section}.{key.strip().lower()}"] = value.strip().strip("\"'")
+    return values
