@@ -95,7 +95,8 @@ class Loop:
         """The symbolic tile that the body is recorded for."""
         after = dim(f"{self.name}.after") if self.halo else ZERO
         fixed = self.tile == ONE
-        return Range(dim(f"{self.name}.start"), ONE if fixed else dim(f"{self.name}.size"), after)
+        size = ONE if fixed else dim(f"{self.name}.size")
+        return Range(dim(f"{self.name}.start"), size, after, dim(f"{self.name}.index"))
 
     def full(self) -> dict[str, Size | int]:
         """The names of its tile, bound to the largest that they can be."""

@@ -23,6 +23,8 @@ class Range:
     size: Size
     after: Size = ZERO
     """Elements of the axis beyond the tile that a loop with a halo still has, at most the halo."""
+    index: Size = ZERO
+    """The number of the tile along the axis."""
 
     def with_halo(self) -> Range:
         """The tile and the elements of its halo that exist."""

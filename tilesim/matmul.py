@@ -1,0 +1,58 @@
+"""The matrix product as a cube phase: m and n tiled over L0C, k through L1 to L0A and L0B."""
+
+from __future__ import annotations
+
+from tilesim.program import Kernel, Phase
+from tilesim.sizes import Size
+from tilesim.views import Range, Tensor, Value, View
+
+FRACTAL = 16
+"""Tiles of a matrix product are multiples of it. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
+
+
+def matmul(
+    k: Kernel,
+    name: str,
+    a: Tensor,
+    b: Tensor,
+    out: Tensor,
+    *,
+    transpose_a: bool = False,
+    group: Size | None = None,
+    k_block: int = 64,
+    note: str = "",
+) -> None:
+    """Record a phase that computes out[m, n] = a[m, k] @ b[k, n], summed in float32.
+
+    With `transpose_a`, `a` is [k, m]. With `group`, k is cut into runs of that many elements and out is [groups, m, n],
+    a partial sum each. One mmad sums `k_block` elements of k; blocks and groups are added in order, whatever the tiles.
+    """
+    depth, rows = (a.shape[0], a.shape[1]) if transpose_a else (a.shape[1], a.shape[0])
+    with k.phase(name, "cube", note) as p:
+        p.k_block = k_block
+        tm, tn = p.tile("m", rows, FRACTAL), p.tile("n", b.shape[1], FRACTAL)
+        tk = p.tile("k1", depth, k_block)
+        run = depth if group is None else group
+        for g in p.loop("group", depth, run, split="balanced", unit=run):
+            for i in p.loop("mi", rows, tm, split="balanced", unit=tm):
+                for j in p.loop("ni", b.shape[1], tn, split="balanced", unit=tn):
+                    c = p.buffer("c", (i.size, j.size), slots=1, space="l0c")
+                    total = p.clear(0.0, out=c)
+                    for outer in p.loop("k", g.size, tk, carry=(c,)):
+                        span = Range(g.start + outer.start, outer.size)
+                        a1 = _into(p, "aL1", a[span, i] if transpose_a else a[i, span], "l1")
+                        b1 = _into(p, "bL1", b[span, j], "l1")
+                        for inner in p.loop("kk", outer.size, k_block, carry=(c,)):
+                            here = Range(inner.start, inner.size)
+                            a0 = p.buffer("aL0", (i.size, here.size), a.dtype, slots=2, space="l0a")
+                            b0 = p.buffer("bL0", (here.size, j.size), b.dtype, slots=2, space="l0b")
+                            if transpose_a:
+                                left = p.emit("copy_transposed", a1[here, :], out=a0)
+                            else:
+                                left = p.emit("copy", a1[:, here], out=a0)
+                            total = p.mmad(left, p.emit("copy", b1[here, :], out=b0), out=c)
+                    p.store(total, out[i, j] if group is None else out[g.index, i, j])
+
+
+def _into(p: Phase, name: str, source: View, space: str) -> Value:
+    return p.load(source, out=p.buffer(name, source.shape, source.dtype, slots=2, space=space))
