@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails, ValidationError
@@ -74,10 +74,11 @@ def _quoted(text: str) -> list[str]:
 
 def _fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     """The keys that the table at `path` in `model` has."""
+    table_of_any_name: object = None
     for part in path:
         by_key = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
-        inner = by_key.get(str(part))
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return []
-        model = inner
+        inner = by_key.get(str(part), table_of_any_name)
+        table_of_any_name = next(iter(get_args(inner)[1:]), None)  # of dict[str, Kernel]
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            model = inner
     return [field.alias or name for name, field in model.model_fields.items()]
