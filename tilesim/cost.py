@@ -95,19 +95,16 @@ class Costs:
         return self._vector(step.instr, step.sizes, row.cost)
 
     def _vector(self, instr: Instr, sizes: Sizes, cost: str) -> int:
-        figures = self.chip.cost[cost]
+        figures = self.chip.cost.of(cost)
         views = [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
         widest = max(views, key=lambda v: vector_bytes(v, sizes))
         width = max(dtypes.itemsize(v.dtype) for v in views)
-        per_vector = {1: figures.cycles_per_vector_8bit, 2: figures.cycles_per_vector_16bit}.get(
-            width, figures.cycles_per_vector
-        )
         repeats = -(-vector_bytes(widest, sizes) // self.chip.vector.width_bytes)
-        return math.ceil(figures.head_cycles + per_vector * repeats)
+        return math.ceil(figures.head_cycles + figures.slope(width) * repeats)
 
     def _copy(self, step: Step) -> int:
         route, pipe = ROUTES[step.instr.route]
-        figures = self.chip.copy_[route]
+        figures = self.chip.copies.path(route)
         runs = bursts(step)
         unit = figures.burst_align_bytes
         paid = runs.count * -(-runs.bytes // unit) * unit

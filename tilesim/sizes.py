@@ -153,7 +153,7 @@ class Size:
 
     def __str__(self) -> str:
         out = ""
-        for monomial, coefficient in self.terms:
+        for monomial, coefficient in sorted(self.terms, key=lambda t: t[1] < 0):
             sign = " - " if coefficient < 0 and out else "-" if coefficient < 0 else " + " if out else ""
             number = "" if abs(coefficient) == 1 and monomial else str(abs(coefficient))
             separator = "·" if number and any(len(str(a)) > 1 for a in monomial) else ""
