@@ -1,21 +1,26 @@
 # `make help` lists what there is. Everything runs in .venv, which is made on first use.
-PYTHON ?= python3
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	"$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && command -v "$$p" && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 CASE := text_gated_residual_grad B=1 S=4096 C=4 H=2560 R=320 --chip ascend950pr
 SMALL := text_gated_residual_grad B=1 S=64 C=4 H=256 R=32 --chip ascend950pr
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench schema clean
+.PHONY: help setup demo test check bench schema clean python
 
 help:  ## Say what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
 
 setup: $(VENV)/.ready  ## Make .venv with the package and everything to test it
 
+# A system's Python may come without ensurepip; virtualenv does without it.
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tilesim needs Python 3.11 or newer; say make PYTHON=python3.12")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@'$(PYTHON)' -c '$(NEW_ENOUGH)' || { echo 'tilesim needs Python 3.11 or newer: make PYTHON=...' >&2; exit 2; }
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
+		$(PYTHON) -m pip install --quiet --target $(VENV)/virtualenv virtualenv && \
+		PYTHONPATH=$(VENV)/virtualenv $(PYTHON) -m virtualenv --quiet $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,fit,safetensors]'
 	touch $@
 
@@ -42,3 +47,6 @@ schema: setup  ## Write chips/_schema.json again
 
 clean:  ## Remove what was made
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+python:
+	@echo '$(PYTHON)'
