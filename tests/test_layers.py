@@ -13,7 +13,7 @@ LAYERS = (
     "errors",
     "status sizes dtypes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
-    "views program functions nest matmul operator",
+    "views program functions nest matmul operator rules calls",
     "ops fits graph cost execute",
     "schedule",
     "plan",
