@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from tilesim import dtypes
 from tilesim.chip import Chip
-from tilesim.isa import ISA, ROUTES
+from tilesim.isa import ISA, REGISTERS, ROUTES, Shape
 from tilesim.nest import Sizes, Step
 from tilesim.program import Instr
-from tilesim.views import BLOCK_BYTES, Tensor, View
+from tilesim.views import BLOCK_BYTES, Buffer, Tensor, View
 
 FRACTAL = 16
 """The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
@@ -60,10 +60,16 @@ def bursts(step: Step) -> Bursts:
 
 
 def vector_bytes(view: View, sizes: Sizes) -> int:
-    """Bytes that the vector unit passes for a view: its rows, each padded to a block."""
+    """Bytes that the vector unit passes for a view: whole rows with their padding, parts of rows padded to a block."""
     shape = [s.bind(sizes) for s in view.shape] or [1]
     row = -(-shape[-1] * dtypes.itemsize(view.dtype) // BLOCK_BYTES) * BLOCK_BYTES
+    if view.space == REGISTERS and view.sizes[-1] == view.base.shape[-1]:
+        row = _allocated(view)[-1].bind(sizes) * dtypes.itemsize(view.dtype)
     return math.prod(shape[:-1]) * row
+
+
+def _allocated(view: View) -> Shape:
+    return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
 
 
 def moved_bytes(step: Step) -> dict[str, int]:

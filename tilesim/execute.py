@@ -18,7 +18,7 @@ import numpy as np
 
 from tilesim import dtypes
 from tilesim.isa import ISA
-from tilesim.nest import Sizes, part_of, segments
+from tilesim.nest import Parts, Place, parts_of, tiles
 from tilesim.program import Instr, Loop, Phase, Source
 from tilesim.sizes import Size
 from tilesim.views import Buffer, Tensor, View
@@ -31,7 +31,7 @@ FRACTAL = 16
 
 
 @dataclass(frozen=True)
-class Place:
+class Home:
     """Where a buffer lives in its memory: `offset` and `bytes` of one slot, slots one after the other."""
 
     space: str
@@ -47,7 +47,7 @@ class PhaseJob:
     phase: Phase
     sizes: Mapping[str, Any]
     cores: int
-    places: Mapping[Buffer, Place]
+    homes: Mapping[Buffer, Home]
     memory_bytes: Mapping[str, int]
 
 
@@ -103,20 +103,20 @@ class Worker:
         self.arrays = arrays
         self.sizes: Env = dict(job.sizes)
         self.arenas = {space: np.empty(size, dtype=np.uint8) for space, size in job.memory_bytes.items()}
-        self.slots: dict[Buffer, Slots] = {b: self._slots(b, place) for b, place in job.places.items()}
-        self._parts: dict[Loop, tuple[int, int]] = {}
+        self.slots: dict[Buffer, Slots] = {b: self._slots(b, place) for b, place in job.homes.items()}
+        self._parts: Parts = {}
         self._body = self._block(job.phase.body)
 
     def run(self, core: int) -> None:
         """Run one core."""
         for arena in self.arenas.values():
             arena.fill(0xFF)  # NaN in every float format
-        self._parts = part_of(self.job.phase, self.sizes, core)
+        self._parts = parts_of(self.job.phase, self.sizes, core)
         env = {**self.sizes, f"{self.job.phase.name}.core": core}
         with np.errstate(over="ignore", under="ignore", divide="ignore"):  # as the vector unit: infinity, without a trap
             self._body(env)
 
-    def _slots(self, buffer: Buffer, place: Place) -> Slots:
+    def _slots(self, buffer: Buffer, place: Home) -> Slots:
         shape = [int(s.bind(self.sizes)) for s in buffer.allocated]
         dtype = dtypes.numpy_dtype(buffer.dtype)
         size = math.prod(shape) * dtype.itemsize
@@ -135,26 +135,25 @@ class Worker:
 
     def _loop(self, loop: Loop) -> Block:
         inner = self._block(loop.body)
-        start, size, after, index = (f"{loop.name}.{what}" for what in ("start", "size", "after", "index"))
-        depends = sorted(
-            n for n in loop.extent.names() | loop.tile.names() | loop.unit.names() if n not in self.sizes
-        )
-        known: dict[tuple[Any, ...], Any] = {}
+        names = [f"{loop.name}.{what}" for what in ("start", "size", "after", "index", "row")]
+        start, size, after, index, row = names
+        used = loop.extent.names() | loop.tile.names() | loop.unit.names() | loop.rows.names()
+        depends = sorted(n for n in used if n not in self.sizes)
+        known: dict[tuple[Any, ...], list[Place]] = {}
 
         def run(env: Env) -> None:
             parts, part = self._parts.get(loop, (1, 0))
             if part < 0:
                 return
             key = (parts, part, *(env[n] for n in depends))
-            if key not in known:
-                known[key] = (segments(loop, env, parts, part), loop.tile.bind(env))
-            runs, tile = known[key]
-            for s in runs:
-                env[size], env[after] = s.size, s.after
-                for i in range(s.times):
-                    env[start] = at = s.start + i * s.step
-                    env[index] = at // tile
-                    inner(env)
+            found = known.get(key)
+            if found is None:
+                known.clear()
+                found = known[key] = list(tiles(loop, env, parts, part))
+            for tile in found:
+                env[start], env[size], env[after] = tile.start, tile.size, tile.after
+                env[index], env[row] = tile.index, tile.row
+                inner(env)
 
         return run
 
@@ -180,6 +179,8 @@ class Worker:
     def _operand(self, source: Source, pad: str) -> Callable[[Env], Any]:
         if isinstance(source, View):
             return self._view(source, pad)
+        if not source.names <= self.sizes.keys():
+            return source.bind
         value = source.bind(self.sizes)
         return lambda _: value
 
@@ -247,5 +248,3 @@ def _affine(size: Size) -> Callable[[Env], int]:
         return lambda env: env[name] * factor + constant  # type: ignore[no-any-return]
     return lambda env: sum(env[n] * c for n, c in pairs) + constant
 
-
-__all__ = ["Place", "PhaseJob", "Progress", "Sizes", "execute"]

@@ -99,7 +99,7 @@ def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
 
 def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
     """Bytes of a memory that the buffers of a phase may use: less the static buffers and what is kept back, in the unified buffer."""
-    table = getattr(chip.memory, memory)
+    table = chip.memory.on_chip(memory)
     if memory != "ub":
         return Size.of(table.visible_bytes)
     whole = table.size_bytes if kernel.counted_from == "size" else table.visible_bytes

@@ -31,6 +31,9 @@ ROUTES: dict[tuple[str, str], tuple[str, str]] = {
 PIPES = {"vector": ("mte2", "v", "mte3"), "cube": ("mte2", "mte1", "m", "fixp")}
 """The pipes of a core, in the order in which data passes them."""
 
+REGISTERS = "reg"
+"""Vector registers: values of a fused vector function, which take no bytes of the unified buffer (arch 3510)."""
+
 SPACES = {"vector": ("ub",), "cube": ("l1", "l0a", "l0b", "l0c")}
 """The on-chip memories of a core."""
 
@@ -142,10 +145,30 @@ def _transposed(out: Array, source: Array) -> None:
     out[...] = source.T
 
 
+def _push(out: Array, value: Array, index: float) -> None:
+    """Adds `value` to a binary counter of partial sums: a carry adds two of the same level, so that no sum grows long."""
+    total, level = value.copy(), 0
+    while int(index) >> level & 1:
+        total += out[level]
+        level += 1
+    out[level] = total
+
+
+def _drain(out: Array, counter: Array, count: float) -> None:
+    """The sum of the levels that a counter holds after `count` values, smallest first."""
+    out[...] = 0
+    for level in range(len(counter)):
+        if int(count) >> level & 1:
+            out += counter[level]
+
+
 ISA: dict[str, Row] = {
     # copies: pipe and price come from the route between the two memories
     "copy": Row("", "", _assign),
     "copy_transposed": Row("", "", _transposed, lambda shapes: (shapes[0][1], shapes[0][0])),
+    # vector registers, inside a fused vector function
+    "vld": Row("v", "move", _assign),
+    "vst": Row("v", "move", _assign),
     # vector, one operand
     "fill": Row("v", "move", _assign, given),
     "move": Row("v", "move", _assign),
@@ -176,6 +199,9 @@ ISA: dict[str, Row] = {
     "row_max": Row("v", "reduce", _row_max, last_axis_gone),
     "column_sum": Row("v", "reduce", _column_sum, first_axis_gone),
     "broadcast": Row("v", "broadcast", _broadcast_columns, given),
+    # a binary counter of partial sums over tiles: push(counter, value, tile number), drain(row, counter, tiles)
+    "push": Row("v", "binary", _push, given, accumulates=True),
+    "drain": Row("v", "binary", _drain, given),
     # cube
     "clear": Row("m", "", _assign, given),
     "mmad": Row("m", "", _matmul_add, given, accumulates=True),

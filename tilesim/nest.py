@@ -63,16 +63,8 @@ def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
 
 
 def segments(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> list[Segment]:
-    """The tiles of one share of a loop, in order, as runs of equal ones."""
+    """The tiles of one share of a loop that is not dealt, in order, as runs of equal ones."""
     tile = loop.tile.bind(sizes)
-    if loop.split == "dealt":
-        extent = loop.extent.bind(sizes)
-        full, tail = divmod(extent, tile)
-        mine = len(range(part, full, parts))
-        runs = [Segment(part * tile, tile, mine, parts * tile)] if mine else []
-        if tail and full % parts == part:
-            runs.append(Segment(full * tile, tail, 1, tile))
-        return _with_halo(runs, loop.halo, extent)
     start, count = share(loop, sizes, parts, part)
     if count <= 0:
         return []
@@ -86,22 +78,80 @@ def segments(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> list[Se
         runs = [Segment(start, tile, full, tile)] if full else []
         if tail:
             runs.append(Segment(start + full * tile, tail, 1, tile))
-    return _with_halo(runs, loop.halo, loop.extent.bind(sizes))
+    return _with_halo(runs, loop.halo, loop.extent.bind(sizes)) if loop.halo else runs
 
 
-def _with_halo(runs: list[Segment], halo: int, extent: int) -> list[Segment]:
-    if not halo:
-        return runs
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One tile: where it starts, its size and halo [elements], its number along the axis and the row that it is of."""
+
+    start: int
+    size: int
+    after: int = 0
+    index: int = 0
+    row: int = 0
+
+
+def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[Place]:
+    """Every tile of one share of a loop, in order."""
+    tile = loop.tile.bind(sizes)
+    if loop.split == "dealt":
+        extent, each = loop.extent.bind(sizes), _tiles_a_row(loop, sizes)
+        for k in range(part, each * loop.rows.bind(sizes), parts):
+            row, index = divmod(k, each)
+            yield Place(index * tile, min(tile, extent - index * tile), 0, index, row)
+        return
+    number = -1
+    for s in segments(loop, sizes, parts, part):
+        for i in range(s.times):
+            start, number = s.start + i * s.step, number + 1
+            yield Place(start, s.size, s.after, number if loop.even else start // tile)
+
+
+Kinds = tuple["tuple[int, int, int] | tuple[int, Kinds]", ...]
+"""Runs of equal tiles: (times, size, after), or (times, runs) for a pattern that repeats."""
+
+
+def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
+    """The tiles of one share of a loop by their sizes alone."""
+    if loop.split != "dealt":
+        return tuple((s.times, s.size, s.after) for s in segments(loop, sizes, parts, part))
+    each = _tiles_a_row(loop, sizes)
+    tile = loop.tile.bind(sizes)
+    tail = loop.extent.bind(sizes) % tile
+    count = len(range(part, each * loop.rows.bind(sizes), parts))
+    if not tail:
+        return ((count, tile, 0),) if count else ()
+    period = each // math.gcd(each, parts)
+    common = math.gcd(each, parts)
+    missing = each - 1 - part
+    first = None if missing % common else missing // common * pow(parts // common, -1, period) % period
+    if first is None:
+        return ((count, tile, 0),) if count else ()
+
+    def word(length: int) -> Kinds:
+        if length <= first:
+            return ((length, tile, 0),) if length else ()
+        kinds = ((first, tile, 0), (1, tail, 0), (length - first - 1, tile, 0))
+        return tuple(k for k in kinds if k[0])
+
+    whole, rest = divmod(count, period)
+    return (*(((whole, word(period)),) if whole else ()), *word(rest))
+
+
+def _tiles_a_row(loop: Loop, sizes: Sizes) -> int:
+    return int(-(-loop.extent.bind(sizes) // loop.tile.bind(sizes)))
+
+
+def _with_halo(found: list[Segment], halo: int, extent: int) -> list[Segment]:
+    """The segments cut where the halo begins to leave the axis."""
     out: list[Segment] = []
-    for run in runs:
-        whole = sum(1 for i in range(run.times) if run.start + i * run.step + run.size + halo <= extent) if run.times < 4 else (  # noqa: PLR2004
-            max(0, min(run.times, (extent - halo - run.size - run.start) // run.step + 1))
-        )
+    for s in found:
+        whole = max(0, min(s.times, (extent - halo - s.size - s.start) // s.step + 1))
         if whole:
-            out.append(Segment(run.start, run.size, whole, run.step, halo))
-        for i in range(whole, run.times):
-            start = run.start + i * run.step
-            out.append(Segment(start, run.size, 1, run.step, extent - start - run.size))
+            out.append(Segment(s.start, s.size, whole, s.step, halo))
+        starts = (s.start + i * s.step for i in range(whole, s.times))
+        out += [Segment(start, s.size, 1, s.step, extent - start - s.size) for start in starts]
     return out
 
 
@@ -120,20 +170,38 @@ def split_loops(phase: Phase) -> list[tuple[Loop, tuple[Loop, ...]]]:
     return found
 
 
-def part_of(phase: Phase, sizes: Sizes, core: int) -> dict[Loop, tuple[int, int]]:
-    """(parts, part) of every split loop for a core: nested splits make a grid of cores, in row-major order.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a split loop is shared out: `parts` shares; core c of the first `cores` runs share (c // `below`) mod `parts`."""
 
-    A core beyond a loop's grid has part -1 there: it runs none of that loop.
-    """
+    loop: Loop
+    parts: int
+    below: int
+    cores: int
+
+    def part(self, core: int) -> int:
+        """The share of a core; -1 if it runs none of the loop."""
+        return (core // self.below) % self.parts if core < self.cores else -1
+
+
+def cuts(phase: Phase, sizes: Sizes) -> list[Cut]:
+    """The split loops of a phase: nested ones make a grid of cores, in row-major order."""
     splits = split_loops(phase)
-    out: dict[Loop, tuple[int, int]] = {}
+    parts = {loop: int(loop.parts(phase.name).bind(sizes)) for loop, _ in splits}
+    out = []
     for loop, around in splits:
-        inner = [other for other, outer in splits if loop in outer]
-        parts = int(loop.parts(phase.name).bind(sizes))
-        below = math.prod(int(other.parts(phase.name).bind(sizes)) for other in inner)
-        grid = parts * below * math.prod(int(other.parts(phase.name).bind(sizes)) for other in around)
-        out[loop] = (parts, (core // below) % parts if core < grid else -1)
+        below = math.prod(parts[other] for other, outer in splits if loop in outer)
+        out.append(Cut(loop, parts[loop], below, parts[loop] * below * math.prod(parts[o] for o in around)))
     return out
+
+
+Parts = Mapping[Loop, tuple[int, int]]
+"""(parts, part) of every split loop, for one core."""
+
+
+def parts_of(phase: Phase, sizes: Sizes, core: int) -> Parts:
+    """The shares of a core."""
+    return {cut.loop: (cut.parts, cut.part(core)) for cut in cuts(phase, sizes)}
 
 
 class Nests:
@@ -143,33 +211,34 @@ class Nests:
         self.phase = phase
         self.sizes = dict(sizes)
         self._bodies: dict[tuple[Any, ...], Nest] = {}
-        self._zero: dict[int, bool] = {}
+        self._inside = {loop: _inside(loop) for loop in phase.loops()}
 
     def core(self, core: int) -> Nest:
         """The nest of one core."""
-        return self._nest(self.phase.body, self.sizes, (), part_of(self.phase, self.sizes, core))
+        return self._nest(self.phase.body, self.sizes, (), parts_of(self.phase, self.sizes, core))
 
     def distinct(self, cores: int) -> list[tuple[Nest, int, int]]:
         """(nest, first core, how many cores) for every distinct share of the phase."""
-        shares: dict[tuple[Any, ...], list[Any]] = {}
+        cut = cuts(self.phase, self.sizes)
+        kinds = {c.loop: {p: self._kind(c, p) for p in range(-1, c.parts)} for c in cut}
+        found: dict[tuple[Any, ...], list[int]] = {}
         for core in range(cores):
-            parts = part_of(self.phase, self.sizes, core)
-            key = tuple(
-                () if part < 0 else tuple((s.size, s.times, s.after) for s in segments(loop, self.sizes, count, part))
-                for loop, (count, part) in parts.items()
-            )
-            if key in shares:
-                shares[key][2] += 1
-            else:
-                shares[key] = [self._nest(self.phase.body, self.sizes, (), parts), core, 1]
-        return [(nest, first, count) for nest, first, count in shares.values()]
+            found.setdefault(tuple(kinds[c.loop][c.part(core)] for c in cut), []).append(core)
+        out = []
+        for members in found.values():
+            parts = {c.loop: (c.parts, c.part(members[0])) for c in cut}
+            out.append((self._nest(self.phase.body, self.sizes, (), parts), members[0], len(members)))
+        return out
+
+    def _kind(self, cut: Cut, part: int) -> Kinds:
+        return runs(cut.loop, self.sizes, cut.parts, part) if part >= 0 else ()
 
     def _nest(
         self,
         body: Sequence[Instr | Loop],
         sizes: Sizes,
         key: tuple[Any, ...],
-        parts: Mapping[Loop, tuple[int, int]],
+        parts: Parts,
     ) -> Nest:
         out: list[Step | Run] = []
         for node in body:
@@ -178,17 +247,32 @@ class Nests:
                     out.append(Step(node, sizes))
                 continue
             count, part = parts.get(node, (1, 0))
-            for run in segments(node, sizes, count, part) if part >= 0 else ():
-                out.append(Run(run.times, self._body(node, run, sizes, key, parts), node))
+            if part >= 0:
+                out += self._runs(node, runs(node, sizes, count, part), sizes, key, parts)
         return tuple(out)
 
-    def _body(
-        self, loop: Loop, run: Segment, sizes: Sizes, key: tuple[Any, ...], parts: Mapping[Loop, tuple[int, int]]
-    ) -> Nest:
-        inner = tuple((other, parts[other]) for other in parts if other in _inside(loop))
-        mine = (*key, loop, run.size, run.after, inner)
+    def _runs(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> list[Run]:
+        out = []
+        for kind in kinds:
+            if len(kind) == 2:  # noqa: PLR2004 - a pattern that repeats
+                times, pattern = kind
+                out.append(Run(times, self._pattern(loop, pattern, sizes, key, parts), loop))
+            else:
+                times, size, after = kind
+                out.append(Run(times, self._body(loop, size, after, sizes, key, parts), loop))
+        return out
+
+    def _pattern(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
+        mine = (*key, loop, kinds)
         if mine not in self._bodies:
-            within = {**sizes, f"{loop.name}.size": run.size, f"{loop.name}.after": run.after}
+            self._bodies[mine] = tuple(self._runs(loop, kinds, sizes, key, parts))
+        return self._bodies[mine]
+
+    def _body(self, loop: Loop, size: int, after: int, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:  # noqa: PLR0913
+        inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
+        mine = (*key, loop, size, after, inner)
+        if mine not in self._bodies:
+            within = {**sizes, f"{loop.name}.size": size, f"{loop.name}.after": after}
             self._bodies[mine] = self._nest(loop.body, within, mine, parts)
         return self._bodies[mine]
 

@@ -11,9 +11,9 @@ from typing import Any
 from tilesim import dtypes
 from tilesim.chip import Chip
 from tilesim.cost import Costs, Rates, moved_bytes, rates
-from tilesim.execute import PhaseJob, Place
+from tilesim.execute import Home, PhaseJob
 from tilesim.fits import Inequality, budget, inequalities
-from tilesim.isa import SPACES
+from tilesim.isa import REGISTERS, SPACES
 from tilesim.nest import Nest, Nests, split_loops, totals
 from tilesim.program import Kernel, Loop, Phase
 from tilesim.schedule import Scheduler
@@ -27,7 +27,7 @@ WORKSPACE_ALIGN_BYTES = 512
 class PhasePlan:
     """A phase with all sizes decided.
 
-    `sizes` binds dims, tiles and parts; `tiles` are those the plan chose with the reason; `places` is the buffer map.
+    `sizes` binds dims, tiles and parts; `tiles` are those the plan chose, with the reasons.
     """
 
     phase: Phase
@@ -36,7 +36,11 @@ class PhasePlan:
     tiles: Mapping[str, int]
     reasons: Mapping[str, str]
     cores: int
-    places: Mapping[Buffer, Place]
+
+    @functools.cached_property
+    def homes(self) -> Mapping[Buffer, Home]:
+        """The buffer map."""
+        return _homes(self.phase, self.chip, self.sizes)
 
     @functools.cached_property
     def nests(self) -> list[tuple[Nest, int, int]]:
@@ -86,12 +90,13 @@ class PhasePlan:
 
     def used_bytes(self, memory: str) -> int:
         """Bytes of a memory that buffers take."""
-        return max((p.offset + p.bytes * p.slots for p in self.places.values() if p.space == memory), default=0)
+        return max((p.offset + p.bytes * p.slots for p in self.homes.values() if p.space == memory), default=0)
 
     def job(self) -> PhaseJob:
         """The phase, ready to execute."""
-        memory = {s: getattr(self.chip.memory, s).size_bytes for s in SPACES[self.phase.core_kind]}
-        return PhaseJob(self.phase, self.sizes, self.cores, self.places, memory)
+        memory = {s: self.chip.memory.on_chip(s).size_bytes for s in SPACES[self.phase.core_kind]}
+        memory[REGISTERS] = self.used_bytes(REGISTERS)
+        return PhaseJob(self.phase, self.sizes, self.cores, self.homes, memory)
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def _vector(
         sizes[loop.parts(phase.name).names().__iter__().__next__()] = parts
         used = max(used, parts)
     sizes[f"{phase.name}.cores"] = max(used, 1)
-    return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1), _places(phase, chip, sizes))
+    return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1))
 
 
 def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:
@@ -233,7 +238,7 @@ def cube_options(
         tiles = {"m": m, "n": n}
         count = {a: -(-extent[a] // tiles[a]) for a in extent}
         for parts in _grids(groups, count["m"], count["n"], cores):
-            out += [{**tiles, "k1": k, **parts} for k in depth[-2:]]
+            out.append({**tiles, "k1": depth[-1], **parts})
     return out
 
 
@@ -263,7 +268,7 @@ def _cube_plan(phase: Phase, dims: Mapping[str, Any], chip: Chip, option: Mappin
     used = math.prod(parts.values())
     sizes = {**dims, **tiles, **parts, f"{phase.name}.cores": used}
     reasons = dict.fromkeys(tiles, "the fewest cycles of the tiles that fit")
-    return PhasePlan(phase, chip, sizes, tiles, reasons, used, _places(phase, chip, sizes))
+    return PhasePlan(phase, chip, sizes, tiles, reasons, used)
 
 
 def _bound(plan: PhasePlan) -> int:
@@ -272,10 +277,10 @@ def _bound(plan: PhasePlan) -> int:
 
 
 # -------------------------------------------------------------------- memory
-def _places(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Place]:
+def _homes(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Home]:
     """The buffer map: static buffers first, then the phase's in order; pools lie in the bytes that the operator keeps back."""
-    places: dict[Buffer, Place] = {}
-    for space in SPACES[phase.core_kind]:
+    places: dict[Buffer, Home] = {}
+    for space in (*SPACES[phase.core_kind], REGISTERS):
         offset = 0
         statics = phase.kernel.statics if space == "ub" else []
         for buffer in (*statics, *(b for b in phase.buffers if b.space == space and not b.pool)):
@@ -291,9 +296,9 @@ def _places(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, 
     return places
 
 
-def _put(places: dict[Buffer, Place], buffer: Buffer, space: str, offset: int, sizes: Mapping[str, Any]) -> int:
+def _put(places: dict[Buffer, Home], buffer: Buffer, space: str, offset: int, sizes: Mapping[str, Any]) -> int:
     size = int(buffer.slot_bytes.bind(sizes))
-    places[buffer] = Place(space, offset, size, buffer.slots)
+    places[buffer] = Home(space, offset, size, buffer.slots)
     return offset + size * buffer.slots
 
 

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from tilesim.errors import BadOperator
-from tilesim.isa import ISA, ROUTES, SPACES, ShapeError, text
+from tilesim.isa import ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
 from tilesim.sizes import ONE, ZERO, Scalar, Size, dim
 from tilesim.views import Buffer, Range, Tensor, Value, View, padded, view
 
@@ -76,7 +76,8 @@ class Loop:
     `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
     (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by tile,
     to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo` is how
-    many elements after the tile an iteration also reads.
+    many elements after the tile an iteration also reads. A dealt loop can run over the tiles of `rows` such axes, one
+    after the other.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Loop:
     unit: Size = ONE
     even: bool = False
     halo: int = 0
+    rows: Size = ONE
     carry: tuple[Buffer, ...] = ()
     body: list[Instr | Loop] = field(default_factory=list)
     where: str = ""
@@ -96,7 +98,7 @@ class Loop:
         after = dim(f"{self.name}.after") if self.halo else ZERO
         fixed = self.tile == ONE
         size = ONE if fixed else dim(f"{self.name}.size")
-        return Range(dim(f"{self.name}.start"), size, after, dim(f"{self.name}.index"))
+        return Range(dim(f"{self.name}.start"), size, after, dim(f"{self.name}.index"), dim(f"{self.name}.row"))
 
     def full(self) -> dict[str, Size | int]:
         """The names of its tile, bound to the largest that they can be."""
@@ -161,6 +163,7 @@ class Phase:
         unit: Size | int = 1,
         even: bool = False,
         halo: int = 0,
+        rows: Size | int = 1,
         carry: Sequence[Target] = (),
     ) -> Iterator[Range]:
         """The one symbolic tile of a loop over `extent`, to write `for n in p.loop(...)` around its body."""
@@ -176,6 +179,7 @@ class Phase:
             Size.of(unit),
             even,
             halo,
+            Size.of(rows),
             tuple(_buffer(c) for c in carry),
             where=where,
         )
@@ -203,7 +207,7 @@ class Phase:
         taken = {b.name for b in self.buffers}
         unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
         space = space or SPACES[self.core_kind][0]
-        if space not in SPACES[self.core_kind]:
+        if space not in (*SPACES[self.core_kind], *((REGISTERS,) if self.core_kind == "vector" else ())):
             raise BadOperator(f"buffer '{name}' is in {space}, which a {self.core_kind} core does not have", caller())
         if pool and pool not in self.kernel.reserves:
             raise BadOperator(f"buffer '{name}' is in pool '{pool}', which the kernel does not reserve", caller())
@@ -331,6 +335,11 @@ class Phase:
                 raise BadOperator(f"{op} from {route[0]} to {route[1]} is not possible on a {self.core_kind} core", where)
         elif any(v.space == "gm" for v in (*views, dst)):
             raise BadOperator(f"{op} works on on-chip buffers; copy in or out first", where)
+        elif op in ("vld", "vst"):
+            if (views[0].space, dst.space) != (("ub", REGISTERS) if op == "vld" else (REGISTERS, "ub")):
+                raise BadOperator(f"{op} from {views[0].space} to {dst.space}: it goes between ub and {REGISTERS}", where)
+        elif len({v.space for v in (*views, dst) if v.shape}) > 1 and self.core_kind == "vector":
+            raise BadOperator(f"{op} mixes memories: {', '.join(f'{v} in {v.space}' for v in (*views, dst))}", where)
         try:
             expected = row.shape([v.shape for v in views])
         except ShapeError as why:

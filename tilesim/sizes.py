@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 Env = Mapping[str, Any]
 """Values of the names: integers, or numpy arrays of integers to evaluate many shapes at once."""
 
@@ -60,7 +62,31 @@ class CeilDiv:
         return f"⌈{self.top}/{self.bottom}⌉"
 
 
-Atom = Dim | CeilDiv
+@dataclass(frozen=True, slots=True)
+class BitLength:
+    """The number of binary digits of a positive whole number, ⌊log2⌋ + 1."""
+
+    of: Size
+
+    def bind(self, env: Env) -> Any:
+        value = self.of.bind(env)
+        return value.bit_length() if isinstance(value, int) else np.frexp(value)[1].astype(np.int64)
+
+    def substitute(self, env: Mapping[str, int | Size]) -> Size:
+        return bit_length(self.of.substitute(env))
+
+    def names(self) -> Iterable[str]:
+        return self.of.names()
+
+    @property
+    def multiple_of(self) -> int:
+        return 1
+
+    def __str__(self) -> str:
+        return f"bits({self.of})"
+
+
+Atom = Dim | CeilDiv | BitLength
 Monomial = tuple[Atom, ...]
 
 
@@ -80,7 +106,7 @@ class Size:
         """`x` as a Size."""
         if isinstance(x, Size):
             return x
-        if isinstance(x, (Dim, CeilDiv)):
+        if isinstance(x, (Dim, CeilDiv, BitLength)):
             return Size((((x,), 1),))
         return Size((((), int(x)),)) if x else Size(())
 
@@ -210,6 +236,12 @@ def ceil_div(top: Size | int, bottom: Size | int) -> Size:
     return whole + Size.of(CeilDiv(rest, bottom))
 
 
+def bit_length(x: Size | int) -> Size:
+    """The number of binary digits of `x`, the levels of a binary counter up to it."""
+    x = Size.of(x)
+    return Size.of(BitLength(x)) if x.constant is None else Size.of(x.constant.bit_length())
+
+
 def align(x: Size | int, n: int) -> Size:
     """`x` rounded up to a multiple of `n`; `x` itself where the promises of its names say that it is one."""
     x = Size.of(x)
@@ -222,6 +254,7 @@ class Scalar:
 
     text: str
     value: Callable[[Env], float]
+    names: frozenset[str] = frozenset()
 
     @staticmethod
     def of(x: Scalar | Size | float) -> Scalar:
@@ -229,7 +262,7 @@ class Scalar:
         if isinstance(x, Scalar):
             return x
         if isinstance(x, Size):
-            return Scalar(str(x), lambda env: float(x.bind(env)))
+            return Scalar(str(x), lambda env: float(x.bind(env)), x.names())
         return Scalar(f"{x:g}", lambda _: float(x))
 
     def bind(self, env: Env) -> float:
@@ -238,7 +271,7 @@ class Scalar:
 
     def _joined(self, sign: str, other: Scalar | Size | float, join: Callable[[float, float], float]) -> Scalar:
         b = Scalar.of(other)
-        return Scalar(f"({self.text} {sign} {b.text})", lambda env: join(self.value(env), b.value(env)))
+        return Scalar(f"({self.text} {sign} {b.text})", lambda env: join(self.value(env), b.value(env)), self.names | b.names)
 
     def __add__(self, other: Scalar | Size | float) -> Scalar:
         return self._joined("+", other, lambda a, b: a + b)
@@ -259,7 +292,7 @@ class Scalar:
         return Scalar.of(other) / self
 
     def __neg__(self) -> Scalar:
-        return Scalar(f"-{self.text}", lambda env: -self.value(env))
+        return Scalar(f"-{self.text}", lambda env: -self.value(env), self.names)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -270,4 +303,4 @@ class Scalar:
 
 def attribute(name: str) -> Scalar:
     """The attribute called `name` of an operator (eps, scale ...), as a Scalar."""
-    return Scalar(name, lambda env: float(env[name]))
+    return Scalar(name, lambda env: float(env[name]), frozenset((name,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ class Range:
     """Elements of the axis beyond the tile that a loop with a halo still has, at most the halo."""
     index: Size = ZERO
     """The number of the tile along the axis."""
+    row: Size = ZERO
+    """The axis that the tile is of, in a loop over several rows."""
 
     def with_halo(self) -> Range:
         """The tile and the elements of its halo that exist."""
@@ -75,12 +78,12 @@ class Buffer:
     """Stays allocated for an option that is absent: no instruction touches it."""
     where: str = ""
 
-    @property
+    @functools.cached_property
     def slot_bytes(self) -> Size:
         """Bytes of one slot."""
         return align(math.prod(self.allocated, start=ONE) * dtypes.itemsize(self.dtype), BLOCK_BYTES)
 
-    @property
+    @functools.cached_property
     def bytes(self) -> Size:
         """Bytes of all slots."""
         return self.slot_bytes * self.slots
