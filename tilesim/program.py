@@ -1,4 +1,4 @@
-"""Tile programs: a kernel is phases, a phase a tree of loops and instructions, recorded by running ordinary Python once.
+"""Tile programs: a kernel is phases, a phase a tree of loops and instructions, recorded by running Python once.
 
     k = Kernel("glu_backward", ...)
     with k.vector("gate") as p:
@@ -12,111 +12,18 @@ broadcasting, an uninitialised read, a wrong memory, a buffer written both in a 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from tilesim.errors import BadOperator
-from tilesim.isa import ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
-from tilesim.sizes import ONE, ZERO, Scalar, Size, dim
+from tilesim.isa import ISA, REGISTERS, SPACES, ShapeError
+from tilesim.sizes import ONE, Scalar, Size, dim
+from tilesim.tree import Instr, Loop, Operand, Source, Target, Tile, caller, walk
+from tilesim.verify import check_operands, check_write
 from tilesim.views import Buffer, Range, Tensor, Value, View, padded, view
 
-Operand = Value | Buffer | View | Scalar | Size | float
-Target = Value | Buffer | View
-Source = View | Scalar
-
-_HERE = ("tilesim/program.py", "tilesim/functions.py", "tilesim/matmul.py", "contextlib.py")
-
-
-def caller() -> str:
-    """file:line of the operator's author: the first frame outside the recorder."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
-    while frame.f_back is not None and frame.f_code.co_filename.replace("\\", "/").endswith(_HERE):
-        frame = frame.f_back
-    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{name}:{frame.f_lineno}"
-
-
-@dataclass(frozen=True, eq=False)
-class Instr:
-    """One recorded instruction: `dst` = op(`src`). `fresh` writes start a new slot of their buffer."""
-
-    op: str
-    dst: View
-    src: tuple[Source, ...]
-    fresh: bool
-    where: str
-
-    @property
-    def pipe(self) -> str:
-        """The pipe that runs it; of a copy, by its route."""
-        return ISA[self.op].pipe or ROUTES[self.route][1]
-
-    @property
-    def route(self) -> tuple[str, str]:
-        """(source space, destination space) of a copy."""
-        first = self.src[0]
-        return (first.space if isinstance(first, View) else "", self.dst.space)
-
-    def reads(self) -> Iterator[View]:
-        """The views that it reads, its destination among them where it accumulates."""
-        yield from (s for s in self.src if isinstance(s, View))
-        if ISA[self.op].accumulates:
-            yield self.dst
-
-    def __str__(self) -> str:
-        return f"{self.dst} = {self.op}({', '.join(map(str, self.src))})"
-
-
-@dataclass(eq=False)
-class Loop:
-    """A loop over the tiles of one axis.
-
-    `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
-    (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by tile,
-    to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo` is how
-    many elements after the tile an iteration also reads. A dealt loop can run over the tiles of `rows` such axes, one
-    after the other.
-    """
-
-    name: str
-    extent: Size
-    tile: Size
-    split: str = ""
-    unit: Size = ONE
-    even: bool = False
-    halo: int = 0
-    rows: Size = ONE
-    carry: tuple[Buffer, ...] = ()
-    body: list[Instr | Loop] = field(default_factory=list)
-    where: str = ""
-
-    @property
-    def range(self) -> Range:
-        """The symbolic tile that the body is recorded for."""
-        after = dim(f"{self.name}.after") if self.halo else ZERO
-        fixed = self.tile == ONE
-        size = ONE if fixed else dim(f"{self.name}.size")
-        return Range(dim(f"{self.name}.start"), size, after, dim(f"{self.name}.index"), dim(f"{self.name}.row"))
-
-    def full(self) -> dict[str, Size | int]:
-        """The names of its tile, bound to the largest that they can be."""
-        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo}
-
-    def parts(self, phase: str) -> Size:
-        """How many shares its axis is cut into, one a core."""
-        return dim(f"{phase}.cores.{self.name}")
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A tile size that the plan decides: the largest that fits, at most `cap`, a multiple of `multiple_of` [elements]."""
-
-    name: str
-    cap: Size | None
-    multiple_of: int
-    cap_reason: str
+__all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "caller", "walk"]
 
 
 @dataclass(eq=False)
@@ -131,7 +38,7 @@ class Phase:
     buffers: list[Buffer] = field(default_factory=list)
     tiles: dict[str, Tile] = field(default_factory=dict)
     k_block: int = 0
-    """Of a matmul phase, the elements of k that one mmad sums: fixed by the operator, so that values do not depend on tiles."""
+    """Of a matmul phase, the elements of k that one mmad sums: the operator's, so that values do not depend on tiles."""
     _stack: list[Loop] = field(default_factory=list)
     _writes: dict[Buffer, list[tuple[int, tuple[Loop, ...]]]] = field(default_factory=dict)
     _read: set[Buffer] = field(default_factory=set)
@@ -153,7 +60,7 @@ class Phase:
         self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason)
         return dim(name, multiple_of)
 
-    def loop(
+    def loop(  # noqa: PLR0913 - a loop is what its arguments say
         self,
         name: str,
         extent: Size | int,
@@ -188,7 +95,7 @@ class Phase:
         yield loop.range
         self._stack.pop()
 
-    def buffer(
+    def buffer(  # noqa: PLR0913 - see loop
         self,
         name: str,
         shape: Sequence[Size | int] | Size | int,
@@ -275,19 +182,19 @@ class Phase:
     def _record(self, op: str, src: Sequence[Operand], dst: View, where: str) -> Value:
         row = ISA[op]
         sources = tuple(self._source(s, op, where) for s in src)
-        self._check_operands(op, sources, dst, where)
+        check_operands(self.core_kind, op, sources, dst, where)
         for read in sources:
             if isinstance(read, View) and isinstance(read.base, Buffer):
                 self._read.add(read.base)
-            elif isinstance(read, View):
+            elif isinstance(read, View) and isinstance(read.base, Tensor):
                 self.kernel.check_read(read.base, self, where)
         if isinstance(dst.base, Tensor):
             self.kernel.check_written(dst.base, self, where)
             self._add(Instr(op, dst, sources, fresh=False, where=where))
             return Value(dst, 0, ())
         buffer = dst.base
-        self._check_write(buffer, where)
         writes = self._writes.setdefault(buffer, [])
+        check_write(buffer, [loops for _, loops in writes], self._stack, self._carried(), where)
         reads_itself = row.accumulates or any(isinstance(s, View) and s.base is buffer for s in sources)
         if reads_itself and not writes:
             raise BadOperator(f"{op} reads its destination '{buffer.name}' before anything wrote it", where)
@@ -324,51 +231,6 @@ class Phase:
             raise BadOperator(f"{op} reads '{name}' outside the loop over {left[0].name} that wrote it", where)
         return value.view
 
-    def _check_operands(self, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
-        row = ISA[op]
-        views = [s for s in sources if isinstance(s, View)]
-        if op in ("copy", "copy_transposed"):
-            route = (views[0].space, dst.space)
-            if route not in ROUTES:
-                raise BadOperator(f"{op} from {route[0]} to {route[1]}: there is no such path between memories", where)
-            if route[1] not in ("gm", *SPACES[self.core_kind]) or route[0] not in ("gm", *SPACES[self.core_kind]):
-                raise BadOperator(f"{op} from {route[0]} to {route[1]} is not possible on a {self.core_kind} core", where)
-        elif any(v.space == "gm" for v in (*views, dst)):
-            raise BadOperator(f"{op} works on on-chip buffers; copy in or out first", where)
-        elif op in ("vld", "vst"):
-            if (views[0].space, dst.space) != (("ub", REGISTERS) if op == "vld" else (REGISTERS, "ub")):
-                raise BadOperator(f"{op} from {views[0].space} to {dst.space}: it goes between ub and {REGISTERS}", where)
-        elif len({v.space for v in (*views, dst) if v.shape}) > 1 and self.core_kind == "vector":
-            raise BadOperator(f"{op} mixes memories: {', '.join(f'{v} in {v.space}' for v in (*views, dst))}", where)
-        try:
-            expected = row.shape([v.shape for v in views])
-        except ShapeError as why:
-            if row.shape is not ISA["fill"].shape:
-                raise BadOperator(f"{op}: {why}", where) from None
-            expected = dst.shape
-        if (expected or (ONE,)) != (dst.shape or (ONE,)):
-            raise BadOperator(f"{op} yields {text(expected)}; '{dst}' is {text(dst.shape)}", where)
-        fixpipe = op == "copy" and views[0].space == "l0c"
-        wrong = [v for v in views if v.dtype != dst.dtype and v.shape]
-        if wrong and not row.casts and not fixpipe and op != "mmad":
-            raise BadOperator(f"{op} of {wrong[0].dtype} '{wrong[0]}' into {dst.dtype} '{dst}'; cast first", where)
-
-    def _check_write(self, buffer: Buffer, where: str) -> None:
-        if buffer.reserved:
-            raise BadOperator(f"'{buffer.name}' is reserved for an absent option, yet written", where)
-        stack, carried = tuple(self._stack), self._carried()
-        for _, loops in self._writes.get(buffer, []):
-            shared = 0
-            while shared < min(len(loops), len(stack)) and loops[shared] is stack[shared]:
-                shared += 1
-            inside = stack[shared:] if len(loops) == shared else loops[shared:] if len(stack) == shared else ()
-            if inside and buffer not in carried and not any(buffer in loop.carry for loop in inside):
-                raise BadOperator(
-                    f"'{buffer.name}' is written both in the loop over {inside[0].name} and around it; "
-                    f"give that loop carry=({buffer.name},)",
-                    where,
-                )
-
     # ---------------------------------------------------------------- reading what was recorded
     def instructions(self) -> Iterator[Instr]:
         """Its instructions in program order, each once."""
@@ -387,14 +249,6 @@ class Phase:
         ]
         if idle:
             raise BadOperator(f"phase '{self.name}': " + "; ".join(idle), caller())
-
-
-def walk(body: Sequence[Instr | Loop], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Instr | Loop, tuple[Loop, ...]]]:
-    """Every node of a body with the loops around it, in program order."""
-    for node in body:
-        yield node, around
-        if isinstance(node, Loop):
-            yield from walk(node.body, (*around, node))
 
 
 def _buffer(target: Target) -> Buffer:
@@ -483,7 +337,9 @@ class Kernel:
         if tensor.role == "output":
             raise BadOperator(f"'{tensor.name}' is an output, which a kernel does not read", where)
         if tensor.role == "workspace" and self._written_in.get(tensor.name, phase.name) == phase.name:
-            raise BadOperator(f"workspace '{tensor.name}' is read in '{phase.name}' before an earlier phase wrote it", where)
+            raise BadOperator(
+                f"workspace '{tensor.name}' is read in '{phase.name}' before an earlier phase wrote it", where
+            )
 
     def check_written(self, tensor: Tensor, phase: Phase, where: str) -> None:
         """Refuse a store to an input."""

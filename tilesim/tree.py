@@ -1,0 +1,117 @@
+"""What a phase is made of once it is recorded: a tree of instructions and loops."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tilesim.isa import ISA, ROUTES
+from tilesim.sizes import ONE, ZERO, Scalar, Size, dim
+from tilesim.views import Buffer, Range, Value, View
+
+Operand = Value | Buffer | View | Scalar | Size | float
+Target = Value | Buffer | View
+Source = View | Scalar
+
+_HERE = ("tilesim/program.py", "tilesim/functions.py", "tilesim/matmul.py", "contextlib.py")
+
+
+def caller() -> str:
+    """file:line of the operator's author: the first frame outside the recorder."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
+    while frame.f_back is not None and frame.f_code.co_filename.replace("\\", "/").endswith(_HERE):
+        frame = frame.f_back
+    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{frame.f_lineno}"
+
+
+@dataclass(frozen=True, eq=False)
+class Instr:
+    """One recorded instruction: `dst` = op(`src`). `fresh` writes start a new slot of their buffer."""
+
+    op: str
+    dst: View
+    src: tuple[Source, ...]
+    fresh: bool
+    where: str
+
+    @property
+    def pipe(self) -> str:
+        """The pipe that runs it; of a copy, by its route."""
+        return ISA[self.op].pipe or ROUTES[self.route][1]
+
+    @property
+    def route(self) -> tuple[str, str]:
+        """(source space, destination space) of a copy."""
+        first = self.src[0]
+        return (first.space if isinstance(first, View) else "", self.dst.space)
+
+    def reads(self) -> Iterator[View]:
+        """The views that it reads, its destination among them where it accumulates."""
+        yield from (s for s in self.src if isinstance(s, View))
+        if ISA[self.op].accumulates:
+            yield self.dst
+
+    def __str__(self) -> str:
+        return f"{self.dst} = {self.op}({', '.join(map(str, self.src))})"
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop over the tiles of one axis.
+
+    `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
+    (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by
+    tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo` is how
+    many elements after the tile an iteration also reads. A dealt loop can run over the tiles of `rows` such axes, one
+    after the other.
+    """
+
+    name: str
+    extent: Size
+    tile: Size
+    split: str = ""
+    unit: Size = ONE
+    even: bool = False
+    halo: int = 0
+    rows: Size = ONE
+    carry: tuple[Buffer, ...] = ()
+    body: list[Instr | Loop] = field(default_factory=list)
+    where: str = ""
+
+    @property
+    def range(self) -> Range:
+        """The symbolic tile that the body is recorded for."""
+        after = dim(f"{self.name}.after") if self.halo else ZERO
+        fixed = self.tile == ONE
+        size = ONE if fixed else dim(f"{self.name}.size")
+        return Range(dim(f"{self.name}.start"), size, after, dim(f"{self.name}.index"), dim(f"{self.name}.row"))
+
+    def full(self) -> dict[str, Size | int]:
+        """The names of its tile, bound to the largest that they can be."""
+        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo}
+
+    def parts(self, phase: str) -> Size:
+        """How many shares its axis is cut into, one a core."""
+        return dim(f"{phase}.cores.{self.name}")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile size that the plan decides: the largest that fits, at most `cap`, in steps of `multiple_of` [elements]."""
+
+    name: str
+    cap: Size | None
+    multiple_of: int
+    cap_reason: str
+
+
+def walk(
+    body: Sequence[Instr | Loop], around: tuple[Loop, ...] = ()
+) -> Iterator[tuple[Instr | Loop, tuple[Loop, ...]]]:
+    """Every node of a body with the loops around it, in program order."""
+    for node in body:
+        yield node, around
+        if isinstance(node, Loop):
+            yield from walk(node.body, (*around, node))

@@ -1,0 +1,69 @@
+"""What a recorder refuses: operands that an instruction cannot take, and writes that a loop would make ambiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from tilesim.errors import BadOperator
+from tilesim.isa import ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
+from tilesim.sizes import ONE
+from tilesim.tree import Loop, Source
+from tilesim.views import Buffer, View
+
+
+def check_operands(core_kind: str, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
+    """Refuse operands in the wrong memory, of the wrong shape or dtype. Raises BadOperator."""
+    row = ISA[op]
+    views = [s for s in sources if isinstance(s, View)]
+    if op in ("copy", "copy_transposed"):
+        route = (views[0].space, dst.space)
+        if route not in ROUTES:
+            raise BadOperator(f"{op} from {route[0]} to {route[1]}: there is no such path between memories", where)
+        if route[1] not in ("gm", *SPACES[core_kind]) or route[0] not in ("gm", *SPACES[core_kind]):
+            raise BadOperator(f"{op} from {route[0]} to {route[1]} is not possible on a {core_kind} core", where)
+    elif any(v.space == "gm" for v in (*views, dst)):
+        raise BadOperator(f"{op} works on on-chip buffers; copy in or out first", where)
+    elif op in ("vld", "vst"):
+        if (views[0].space, dst.space) != (("ub", REGISTERS) if op == "vld" else (REGISTERS, "ub")):
+            raise BadOperator(f"{op} from {views[0].space} to {dst.space}: it goes between ub and {REGISTERS}", where)
+    elif len({v.space for v in (*views, dst) if v.shape}) > 1 and core_kind == "vector":
+        raise BadOperator(f"{op} mixes memories: {', '.join(f'{v} in {v.space}' for v in (*views, dst))}", where)
+    try:
+        expected = row.shape([v.shape for v in views])
+    except ShapeError as why:
+        if row.shape is not ISA["fill"].shape:
+            raise BadOperator(f"{op}: {why}", where) from None
+        expected = dst.shape
+    if (expected or (ONE,)) != (dst.shape or (ONE,)):
+        raise BadOperator(f"{op} yields {text(expected)}; '{dst}' is {text(dst.shape)}", where)
+    fixpipe = op == "copy" and views[0].space == "l0c"
+    wrong = [v for v in views if v.dtype != dst.dtype and v.shape]
+    if wrong and not row.casts and not fixpipe and op != "mmad":
+        raise BadOperator(f"{op} of {wrong[0].dtype} '{wrong[0]}' into {dst.dtype} '{dst}'; cast first", where)
+
+
+def check_write(
+    buffer: Buffer,
+    earlier: Iterable[tuple[Loop, ...]],
+    stack: Sequence[Loop],
+    carried: AbstractSet[Buffer],
+    where: str,
+) -> None:
+    """Refuse a write of a reserved buffer, and one both in a loop and around it without carry. Raises BadOperator.
+
+    `earlier` has the loops around each earlier write of the buffer, `stack` those around this one.
+    """
+    if buffer.reserved:
+        raise BadOperator(f"'{buffer.name}' is reserved for an absent option, yet written", where)
+    for loops in earlier:
+        shared = 0
+        while shared < min(len(loops), len(stack)) and loops[shared] is stack[shared]:
+            shared += 1
+        inside = stack[shared:] if len(loops) == shared else loops[shared:] if len(stack) == shared else ()
+        if inside and buffer not in carried and not any(buffer in loop.carry for loop in inside):
+            raise BadOperator(
+                f"'{buffer.name}' is written both in the loop over {inside[0].name} and around it; "
+                f"give that loop carry=({buffer.name},)",
+                where,
+            )
