@@ -1,0 +1,301 @@
+"""A Call made from what a person writes: dims or tensors, options, attributes, in Python or as KEY=VALUE words.
+
+What is not mentioned follows: tensors have the shapes that the dims tell, options and attributes their defaults. What
+is mentioned is taken literally, so that every mistake reaches the rule that names it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilesim.dtypes import dtype_named
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.operator import INPUT, Argument, Call, Operator, learned, split_of, stated
+from tilesim.shapes import Solution, TensorSpec, whole_number, whole_numbers
+from tilesim.sizes import Size
+
+Given = Mapping[str, Any]
+"""Dims to whole numbers, tensors to TensorSpec, shape, array or None, options to bool, attributes to numbers."""
+
+_NULL = ("none", "null", "nullptr")
+_BOOLS = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
+_SCALAR = ("scalar", "()", "[]")
+
+
+def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any) -> Call:
+    """The call of an operator that `given` and `options` describe; they may overlap in kind but not in keys.
+
+    Raises BadInput, with all problems at once, for what is no dim, tensor, option, attribute, shape or dtype, and for a
+    size that nothing tells. Sizes that the operator refuses are no problem here.
+    """
+    problems = [f"{key} is given twice" for key in given if key in options]
+    reader = _Reader(op, problems)
+    for key, value in {**given, **options}.items():
+        reader.read(key, value)
+    main = _main_dtype(op, reader.tensors, dtype, problems)
+    if problems:
+        raise BadInput(op.name, problems)
+    return reader.call(main)
+
+
+def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
+    """What command-line words KEY=VALUE say, as `bind` takes it.
+
+    A tensor is `x=2x3x128:bfloat16`, `self=2x4x6` or `wGate=none`, a dim `B=1`, an option `inject=false`, an attribute
+    `eps=1e-6`. Raises BadInput with all problems at once.
+    """
+    problems: list[str] = []
+    out: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        name = _name(op, key)
+        if not equals:
+            problems.append(f"{word!r} is not KEY=VALUE")
+        elif name is None:
+            problems.append(_unknown(op, key))
+        elif name in out:
+            problems.append(f"{name} is given twice")
+        else:
+            try:
+                out[name] = _value(op, name, text)
+            except BadInput as error:
+                problems += error.problems
+    if problems:
+        raise BadInput(op.name, problems)
+    return out
+
+
+def made(
+    op: Operator,
+    main: str,
+    specs: Mapping[str, TensorSpec | None],
+    options: Mapping[str, bool],
+    attributes: Mapping[str, int | float],
+) -> Call:
+    """The call with these tensors; an option is on as its tensors are there, else as `options` or its default says."""
+    ordered = {name: specs[name] for name in op.arguments if name in specs}
+    on = {}
+    for o in op.options:
+        members = [t.name for t in op.members(o.name) if t.name in specs]
+        on[o.name] = all(specs[n] is not None for n in members) if members else options.get(o.name, o.default)
+    return Call(op, main, ordered, on, attributes, learned(op, specs, stated(op, attributes)))
+
+
+def resized(call: Call, changes: Mapping[str, int]) -> Call:
+    """The call with other dims: every tensor that is not null gets the shape that these tell."""
+    op, old = call.operator, call.solution
+    folds = {name: (changes[name],) if name in changes else axes for name, axes in old.folds.items()}
+    new = Solution({**old.sizes, **changes}, folds, old.split)
+    attributes = dict(call.attributes)
+    for a in op.attributes:
+        if a.dim in changes:
+            attributes[a.name] = changes[a.dim]
+    if op.split and folds:
+        attributes[op.split] = new.split = -1 - len(list(folds.values())[-1])
+    specs: dict[str, TensorSpec | None] = {}
+    for name, spec in call.specs.items():
+        shape = op.patterns[name].filled(new)
+        specs[name] = spec if spec is None or shape is None else TensorSpec(shape, spec.dtype)
+    return Call(op, call.dtype, specs, call.options, attributes, new)
+
+
+def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
+    """The call with other tensors in the place of some."""
+    main = next((spec.dtype for name in [call.operator.lead] if (spec := tensors.get(name))), call.dtype)
+    return made(call.operator, main, {**call.specs, **tensors}, call.options, call.attributes)
+
+
+class _Reader:
+    """Sorts what was given by kind, and completes it."""
+
+    def __init__(self, op: Operator, problems: list[str]) -> None:
+        self.op = op
+        self.problems = problems
+        self.dims: dict[str, int] = {}
+        self.tensors: dict[str, tuple[tuple[int, ...], str] | None] = {}
+        self.options: dict[str, bool] = {}
+        self.attributes: dict[str, int | float] = {}
+
+    def read(self, key: str, value: Any) -> None:
+        """Keep one pair, or add to the problems."""
+        op, name = self.op, _name(self.op, key)
+        if name is None:
+            self.problems.append(_unknown(op, key))
+        elif isinstance(value, bool) and name in {o.name for o in op.options}:
+            self.options[name] = value
+        elif name in op.arguments:
+            self._tensor(name, value)
+        elif name in op.sizes:
+            self._number(name, value, self.dims, whole=True)
+        elif name in {a.name for a in op.attributes}:
+            (a,) = (a for a in op.attributes if a.name == name)
+            whole = bool(a.dim) or name == op.split or isinstance(a.default, int)
+            self._number(name, value, self.attributes, whole=whole)
+        else:
+            self.problems.append(f"{name} is {value!r}, must be true or false")
+
+    def _number(self, name: str, value: Any, into: dict[str, Any], *, whole: bool) -> None:
+        number: int | float | None = whole_number(value)
+        if number is None and not whole and isinstance(value, float) and math.isfinite(value):
+            number = value
+        if number is None:
+            self.problems.append(f"{name} is {value!r}, must be a {'whole ' if whole else ''}number")
+        else:
+            into[name] = number
+
+    def _tensor(self, name: str, value: Any) -> None:
+        if value is None:
+            self.tensors[name] = None
+            return
+        shape, dtype = getattr(value, "shape", value), getattr(value, "dtype", "")
+        if isinstance(shape, str | bytes | bool) or not hasattr(shape, "__iter__"):
+            self.problems.append(f"{name} is {value!r}, must be a shape such as (2, 4), a TensorSpec or None")
+            return
+        found: list[str] = []
+        sizes = whole_numbers(shape, found)
+        try:
+            kind = dtype_named(str(dtype)) if dtype else ""
+        except BadInput as error:
+            found += error.problems
+            kind = ""
+        self.problems += [f"{name}: {problem}" for problem in found]
+        self.tensors[name] = sizes, kind
+
+    def call(self, main: str) -> Call:
+        """The completed call; raises BadInput if a dim is told by nothing."""
+        op = self.op
+        attributes = {a.name: a.default for a in op.attributes if a.default is not None} | self.attributes
+        known = {
+            name: None if value is None else TensorSpec(value[0], value[1] or op.arguments[name].dtype or main)
+            for name, value in self.tensors.items()
+        }
+        told = self._told(attributes, known)
+        self._refuse_missing(told, known)
+        for a in op.attributes:
+            if a.dim in told.sizes:
+                attributes.setdefault(a.name, told.sizes[a.dim])
+        specs: dict[str, TensorSpec | None] = {}
+        for argument in (*(t for t in op.tensors if t.role == INPUT), *(t for t in op.tensors if t.role != INPUT)):
+            name = argument.name
+            if name in known:
+                specs[name] = known[name]
+            elif argument.option and not self._chosen(argument):
+                specs[name] = None
+            elif (shape := op.patterns[name].filled(told)) is not None:
+                specs[name] = TensorSpec(shape, argument.dtype or main)
+        return made(op, main, specs, self.options, attributes)
+
+    def _told(self, attributes: dict[str, int | float], known: Mapping[str, TensorSpec | None]) -> Solution:
+        """All that dims, attributes and tensors say about sizes, dims first."""
+        op = self.op
+        folds = [n for n in op.dimensions if any(n in p.folded for p in op.patterns.values())]
+        given = Solution(split=split_of(op, attributes))
+        for name, value in self.dims.items():
+            if name in op.dimensions:
+                given.bind(name, value)
+            if name in folds:
+                given.folds[name] = (value,)
+        for a in op.attributes:
+            if a.dim and a.name in attributes:
+                given.bind(a.dim, int(attributes[a.name]))
+        if not any(known.values()):
+            for name in folds:
+                given.bind(name, math.prod(given.folds.setdefault(name, ())))
+            if op.split and op.split not in self.attributes and folds:
+                attributes[op.split] = -1 - len(given.folds[folds[-1]])
+        learned(op, known, given)
+        for name in op.derived:
+            if name in self.dims:
+                given.solve(Size.of(op.sizes[name]), self.dims[name])
+        for d in op.dims:
+            if d.default is not None and not any(v and d.name in op.patterns[n].names() for n, v in known.items()):
+                given.bind(d.name, d.default)
+        return given
+
+    def _refuse_missing(self, told: Solution, known: Mapping[str, TensorSpec | None]) -> None:
+        """Raise BadInput for every dim that nothing which was given could tell."""
+        op = self.op
+        missing = []
+        for name in op.dimensions:
+            places = [t for t in op.arguments if name in op.patterns[t].names()]
+            if name not in told.sizes and not any(t in known for t in places):
+                missing.append(f"{name} is missing: give {name}=... or the shape of {' or '.join(places[:2])}")
+        if missing:
+            raise BadInput(op.name, missing)
+
+    def _chosen(self, argument: Argument) -> bool:
+        """Whether a tensor that was not mentioned is there: an output as its group's inputs, an input as the option."""
+        inputs = [t.name for t in self.op.members(argument.option) if t.role == INPUT and t.name in self.tensors]
+        if argument.role != INPUT and argument.option not in self.options and inputs:
+            return any(self.tensors[name] is not None for name in inputs)
+        default = next(o.default for o in self.op.options if o.name == argument.option)
+        return self.options.get(argument.option, default)
+
+
+def _main_dtype(
+    op: Operator, tensors: Mapping[str, tuple[tuple[int, ...], str] | None], dtype: str | None, problems: list[str]
+) -> str:
+    """The operator's own dtype: the lead's, else another tensor's that has it, else what was given or the default."""
+    for name in op.reading_order():
+        value = tensors.get(name)
+        if value is not None and value[1] and not op.arguments[name].dtype:
+            return value[1]
+    try:
+        return dtype_named(dtype) if dtype else op.dtype
+    except BadInput as error:
+        problems += error.problems
+        return op.dtype
+
+
+def _name(op: Operator, key: str) -> str | None:
+    """The operator's word for `key`: itself, the vendor's longer name of a tensor, or a tensor's name in snake case."""
+    own = {*op.arguments, *op.sizes, *(o.name for o in op.options), *(a.name for a in op.attributes)}
+    if key in own:
+        return key
+    flat = key.replace("_", "").lower()
+    for t in op.tensors:
+        if key == t.alias or ("_" in key and flat == t.name.lower()):
+            return t.name
+    return None
+
+
+def _unknown(op: Operator, key: str) -> str:
+    others = (*(o.name for o in op.options), *(a.name for a in op.attributes))
+    keys = list(dict.fromkeys([*op.sizes, *others, *op.arguments]))
+    return f"{key!r} is not a key;{did_you_mean(key, keys) or ' there are: ' + ', '.join(keys)}"
+
+
+def _value(op: Operator, name: str, text: str) -> Any:
+    """What the text after the equals sign means for a key; raises BadInput."""
+    word = text.strip()
+    lower = word.lower()
+    option = name in {o.name for o in op.options}
+    if option and lower in _BOOLS:
+        return _BOOLS[lower]
+    if name in op.arguments:
+        return None if lower in _NULL else _spec(name, word, "true, false, " if option else "")
+    if option:
+        raise BadInput(name, [f"{name}={text} is not true or false"])
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        if name not in op.sizes:
+            return float(word)
+    except ValueError:
+        pass
+    raise BadInput(name, [f"{name}={text} is not a {'whole ' if name in op.sizes else ''}number"])
+
+
+def _spec(name: str, word: str, others: str) -> Any:
+    """The shape that a word writes, with its dtype if it has one."""
+    sizes, _, dtype = word.partition(":")
+    try:
+        shape = () if sizes.lower() in _SCALAR else tuple(int(part) for part in sizes.lower().split("x"))
+    except ValueError:
+        wrong = f"{name}={word} is not {others}none or a shape such as 2x4x6 or 2x4x6:bfloat16"
+        raise BadInput(name, [wrong]) from None
+    return TensorSpec(shape, dtype) if dtype else shape

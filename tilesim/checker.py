@@ -1,0 +1,230 @@
+"""Does it fit? The verdict on a shape of an operator on a chip: all rules, inequalities and buffers, what would fit."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tilesim import isa
+from tilesim.calls import Given, bind
+from tilesim.chip import Chip, load_chip
+from tilesim.judge import Balance, balances, findings
+from tilesim.operator import Call, Finding, Operator
+from tilesim.ops import load_operator
+from tilesim.remedies import Remedy, limits, remedies
+from tilesim.status import SUCCESS, Status
+from tilesim.views import Buffer
+
+CAUTION_BYTES: Final = 256
+"""A shape that fits with less slack than this is near enough to the edge to say so."""
+CULPRIT_BUFFERS: Final = 3
+"""As many buffers does the culprit name."""
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """One buffer of a phase: its bytes at the sizes of the call, and its share of the memory that its phase may use."""
+
+    name: str
+    phase: str
+    memory: str
+    dtype: str
+    shape: str
+    slots: int
+    bytes: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of `check`.
+
+    `verdict` is "fits", "caution" (fits, with under 256 bytes of slack), "overflow" (an inequality fails), "refused" (a
+    rule fails) or "unsupported" (the operator does not exist on the chip). `status` is what the vendor's first call
+    returns, None if there is nothing to call.
+    """
+
+    ok: bool
+    verdict: str
+    status: Status | None
+    operator: str
+    chip: str
+    dims: Mapping[str, int]
+    dtype: str
+    options: Mapping[str, bool]
+    rules: tuple[Finding, ...]
+    inequalities: tuple[Balance, ...]
+    parameter: str
+    """What the first broken rule is about."""
+    tiling_check: str
+    """The check that the vendor's tiling function fails first, "" if it fails none."""
+    call: Call = field(repr=False)
+    on: Chip = field(repr=False)
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The rules that do not hold."""
+        return tuple(rule for rule in self.rules if not rule.ok)
+
+    @property
+    def failing(self) -> tuple[Balance, ...]:
+        """The inequalities that do not hold, the worst first."""
+        return tuple(sorted((b for b in self.inequalities if b.slack_bytes < 0), key=lambda b: b.slack_bytes))
+
+    @property
+    def tightest(self) -> Balance | None:
+        """The inequality of a memory with the least slack."""
+        return min(_of_memories(self.inequalities), key=lambda b: b.slack_bytes, default=None)
+
+    @functools.cached_property
+    def buffers(self) -> tuple[BufferUse, ...]:
+        """Every buffer, the largest first."""
+        env = self.call.env
+        rows = [
+            _use(buffer, b.phase, b.memory, size.bind({**b.inequality.minimum, **env}), b.right_bytes)
+            for b in self.inequalities
+            for buffer, size in b.inequality.terms
+        ]
+        if self.inequalities:
+            visible = self.on.memory.ub.visible_bytes
+            statics = self.call.operator.record(self.call, self.on).statics
+            rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
+        return tuple(sorted(rows, key=lambda row: -row.bytes))
+
+    @functools.cached_property
+    def limits(self) -> Mapping[str, int | None]:
+        """The largest value of each dim that something limits, the others as given, and the largest tile of a phase."""
+        return limits(self.call, self.on) if self.verdict != "unsupported" else {}
+
+    @functools.cached_property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What would pass; each has been checked. Empty if the shape passes."""
+        return () if self.ok else tuple(remedies(self.call, self.on, self.broken, self.failing))
+
+    @property
+    def culprit(self) -> str:
+        """The rule or the inequality that decided, with both numbers; "" if the shape passes."""
+        if self.verdict == "unsupported":
+            return f"{self.operator} is not made for {self.on.product}; its products: {self.rules[0].expected}"
+        if self.broken:
+            return str(self.broken[0])
+        if not self.failing:
+            return ""
+        worst = self.failing[0]
+        mine = [row for row in self.buffers if (row.phase, row.memory) == (worst.phase, worst.memory)]
+        parts = ", ".join(f"{row.name} {row.bytes:,} B" for row in mine[:CULPRIT_BUFFERS])
+        rest = f" and {len(mine) - CULPRIT_BUFFERS} more" if len(mine) > CULPRIT_BUFFERS else ""
+        return (
+            f"phase '{worst.phase}' needs {worst.left_bytes:,} B of {worst.memory}, has {worst.right_bytes:,} B"
+            f" ({-worst.slack_bytes:,} B too many): {parts}{rest}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data, under the names of the command line's --json."""
+        return {
+            "ok": self.ok,
+            "verdict": self.verdict,
+            "status": _status(self.status),
+            "operator": self.operator,
+            "chip": self.chip,
+            "dims": dict(self.dims),
+            "dtype": self.dtype,
+            "options": dict(self.options),
+            "parameter": self.parameter or None,
+            "tiling_check": self.tiling_check or None,
+            "culprit": self.culprit,
+            "rules": [
+                {
+                    "name": rule.name,
+                    "ok": rule.ok,
+                    "expected": rule.expected,
+                    "given": rule.given,
+                    "parameter": rule.parameter,
+                    "status": _status(rule.status),
+                }
+                for rule in self.rules
+            ],
+            "inequalities": [
+                {
+                    "phase": b.phase,
+                    "memory": b.memory,
+                    "text": b.text,
+                    "left_bytes": b.left_bytes,
+                    "right_bytes": b.right_bytes,
+                    "slack_bytes": b.slack_bytes,
+                }
+                for b in self.inequalities
+            ],
+            "buffers": [vars(row) for row in self.buffers],
+            "limits": dict(self.limits),
+            "remedies": [remedy.to_json() for remedy in self.remedies],
+        }
+
+    def __str__(self) -> str:
+        """One line: the verdict, and the culprit if there is one."""
+        return f"{self.operator} on {self.chip}: {self.verdict}" + (f": {self.culprit}" if self.culprit else "")
+
+
+def check(
+    op: Operator | str, given: Given, *, chip: Chip | str | Path, dtype: str | None = None, **options: Any
+) -> Verdict:
+    """The verdict on a call: `given` are dims, tensors (TensorSpec, shape, array or None), options and attributes.
+
+    >>> str(check("glu_backward", {"self": (2, 4, 5)}, chip="ascend950pr"))
+    'glu_backward on ascend950pr: refused: split axis even: expected an even number, given 5'
+
+    Raises BadInput for what is no shape, dtype, chip, key or operator; a size that the operator refuses is a verdict.
+    """
+    call = bind(load_operator(op), given, dtype=dtype, **options)
+    return judged(call, chip if isinstance(chip, Chip) else load_chip(chip))
+
+
+def judged(call: Call, chip: Chip) -> Verdict:
+    """The verdict on a call that is already made."""
+    rules = findings(call, chip)
+    sides = balances(call, chip)
+    broken = [rule for rule in rules if not rule.ok]
+    overflow = any(b.slack_bytes < 0 for b in sides)
+    near = any(b.slack_bytes < CAUTION_BYTES for b in _of_memories(sides))
+    if broken:
+        verdict, status = ("refused", broken[0].status) if broken[0].status else ("unsupported", None)
+    elif overflow:
+        verdict, status = "overflow", call.operator.overflow
+    else:
+        verdict, status = ("caution" if near else "fits"), SUCCESS
+    tiled = min((rule.tiling for rule in broken if rule.tiling), default=(0, ""))
+    return Verdict(
+        ok=verdict in ("fits", "caution"),
+        verdict=verdict,
+        status=status,
+        operator=call.operator.name,
+        chip=chip.name,
+        dims=call.dims,
+        dtype=call.dtype,
+        options=call.options,
+        rules=tuple(rules),
+        inequalities=tuple(sides),
+        parameter=broken[0].parameter if broken else "",
+        tiling_check=tiled[1],
+        call=call,
+        on=chip,
+    )
+
+
+def _of_memories(sides: list[Balance] | tuple[Balance, ...]) -> list[Balance]:
+    """The inequalities of real memories; what an operator keeps back may be used to the last byte."""
+    spaces = {space for some in isa.SPACES.values() for space in some}
+    return [b for b in sides if b.memory in spaces]
+
+
+def _use(buffer: Buffer, phase: str, memory: str, size_bytes: int, available_bytes: int) -> BufferUse:
+    share = size_bytes / available_bytes if available_bytes > 0 else 1.0
+    shape = isa.text(buffer.allocated)
+    return BufferUse(buffer.name, phase, memory, buffer.dtype, shape, buffer.slots, size_bytes, share)
+
+
+def _status(status: Status | None) -> dict[str, Any] | None:
+    return None if status is None else {"name": status.name, "code": status.code}

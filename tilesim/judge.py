@@ -1,0 +1,73 @@
+"""What rules and inequalities say about a call on a chip: the facts that verdicts, limits and remedies are made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilesim.chip import Chip
+from tilesim.fits import Inequality, inequalities
+from tilesim.operator import Call, Finding
+from tilesim.program import Kernel
+from tilesim.rules import product
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An inequality at the sizes of a call: both sides in bytes, at the smallest tiles."""
+
+    inequality: Inequality
+    left_bytes: int
+    right_bytes: int
+
+    @property
+    def phase(self) -> str:
+        """The phase that it is about."""
+        return self.inequality.phase
+
+    @property
+    def memory(self) -> str:
+        """The memory, or the pool that the operator keeps back."""
+        return self.inequality.memory
+
+    @property
+    def text(self) -> str:
+        """The inequality in words, `13H <= 62448 - 16⌈C/8⌉ words`."""
+        return self.inequality.text
+
+    @property
+    def slack_bytes(self) -> int:
+        """Bytes that are left over; negative where it does not hold."""
+        return self.right_bytes - self.left_bytes
+
+
+def findings(call: Call, chip: Chip) -> list[Finding]:
+    """What every rule says, in the vendor's order, after the rule that the chip is a product of the operator."""
+    return [rule.apply(call, chip) for rule in (product(call.operator), *call.operator.rules)]
+
+
+def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
+    """The inequalities of a call's kernel; none where the operator does not exist for the chip and dtype."""
+    if call.dtype not in call.operator.dtypes.get(chip.family, ()):
+        return ()
+    return _inequalities(call.operator.record(call, chip), chip)
+
+
+def balances(call: Call, chip: Chip) -> list[Balance]:
+    """Every inequality at the sizes of a call; none where a size is not known or below its least."""
+    if not call.complete:
+        return []
+    env = call.env
+    return [Balance(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(call, chip)]
+
+
+def passes(call: Call, chip: Chip) -> bool:
+    """Whether every rule and every inequality holds."""
+    rules = (product(call.operator), *call.operator.rules)
+    return all(rule.apply(call, chip).ok for rule in rules) and all(b.slack_bytes >= 0 for b in balances(call, chip))
+
+
+@functools.lru_cache(maxsize=256)
+def _inequalities(kernel: Kernel, chip: Chip) -> tuple[Inequality, ...]:
+    return tuple(inequalities(kernel, chip))

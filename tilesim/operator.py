@@ -1,0 +1,327 @@
+"""An operator: its tensors, dims, options, attributes, products and rules as its document states them, and its kernel.
+
+An operator is one Operator in one file. A Call is an operator with everything that one check or plan needs to know:
+sizes, dtypes, options, attributes. `Operator.record` runs the kernel function once and keeps what it recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tilesim.chip import Chip
+from tilesim.errors import BadOperator, TilesimError
+from tilesim.program import Kernel
+from tilesim.shapes import Pattern, Solution, TensorSpec
+from tilesim.sizes import ONE, Size, dim
+from tilesim.status import TILING_ERROR, Status
+from tilesim.views import Tensor
+
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A named size [elements] and what its document allows: `least` to `most`, a multiple of `multiple_of`."""
+
+    name: str
+    least: int = 1
+    most: int | None = None
+    multiple_of: int = 1
+    default: int | None = None
+    """Its value where none is given."""
+
+    @property
+    def size(self) -> Size:
+        """The size as kernels compute with it."""
+        return dim(self.name, self.multiple_of)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor of the operator. `shape` is written in the operator's dims; `dtype` is "" for the operator's own."""
+
+    name: str
+    shape: str
+    role: str = INPUT
+    dtype: str = ""
+    option: str = ""
+    """The option that it belongs to: given with it, null without it."""
+    alias: str = ""
+    """What the vendor's interface calls it, where that is another name."""
+
+
+def result(name: str, shape: str, *, dtype: str = "", option: str = "", alias: str = "") -> Argument:
+    """An output tensor."""
+    return Argument(name, shape, OUTPUT, dtype, option, alias)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice that is on or off; tensors that name it are there or not."""
+
+    name: str
+    default: bool = True
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A number that the vendor's interface takes beside the tensors."""
+
+    name: str
+    default: int | float | None = None
+    dim: str = ""
+    """The dim that it states; it has that dim's value where it is not given."""
+
+
+class Outcome(NamedTuple):
+    """What a rule found; `parameter` names the tensor, where the rule is about several."""
+
+    ok: bool
+    expected: str
+    given: str
+    parameter: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One documented rule, and the status that the first call returns where it does not hold.
+
+    A rule about what is not there (a null tensor, a size that no shape tells) holds: another rule is broken then.
+    """
+
+    name: str
+    status: Status | None
+    test: Callable[[Call, Chip], Outcome]
+    parameter: str = ""
+    over: tuple[str, ...] = ()
+    """The dims whose range it limits."""
+    tiling: tuple[int, str] | None = None
+    """Its place in the order of the vendor's tiling function and its name there; None if that does not look at it."""
+
+    def apply(self, call: Call, chip: Chip) -> Finding:
+        """What the rule says about a call on a chip."""
+        ok, expected, given, parameter = self.test(call, chip)
+        return Finding(self.name, ok, expected, given, parameter or self.parameter, self.status, self.tiling)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule applied to one call."""
+
+    name: str
+    ok: bool
+    expected: str
+    given: str
+    parameter: str
+    status: Status | None
+    tiling: tuple[int, str] | None = None
+
+    def __str__(self) -> str:
+        """The rule with both sides: `R in range: expected 1..640, given 656`."""
+        return f"{self.name}: expected {self.expected}, given {self.given}"
+
+
+def _no_variant(_: Call, __: Chip) -> str:
+    return ""
+
+
+def _nothing_computed(_: Mapping[str, int]) -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """Everything about an operator. `dtypes` are those of each chip family that has it, `dtype` the one to assume."""
+
+    name: str
+    api: str
+    about: str
+    dims: Sequence[Dimension]
+    tensors: Sequence[Argument]
+    kernel: Callable[[Kernel], None]
+    dtypes: Mapping[str, Sequence[str]]
+    dtype: str
+    lead: str
+    """The tensor that others are compared with."""
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """Names for products of dims, such as D for C*H."""
+    options: Sequence[Option] = ()
+    attributes: Sequence[Attribute] = ()
+    rules: Sequence[Rule] = ()
+    split: str = ""
+    """The attribute that says which axis stands between two folded runs."""
+    overflow: Status = TILING_ERROR
+    """What the first call returns where the rules hold and the buffers do not fit."""
+    variant: Callable[[Call, Chip], str] = _no_variant
+    """Which of several kernels runs."""
+    computed: Callable[[Mapping[str, int]], Mapping[str, int]] = _nothing_computed
+    """Further sizes that the kernel uses, from the dims: tokens, groups ..."""
+
+    @functools.cached_property
+    def sizes(self) -> dict[str, Size]:
+        """The dims and derived names as kernels compute with them."""
+        own = {d.name: d.size for d in self.dims}
+        for name, text in self.derived.items():
+            (own[name],) = (axis for axis in Pattern.parsed(text, own).axes if isinstance(axis, Size))
+        return own
+
+    @functools.cached_property
+    def patterns(self) -> dict[str, Pattern]:
+        """The declared shape of every tensor."""
+        return {t.name: Pattern.parsed(t.shape, self.sizes) for t in self.tensors}
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Argument]:
+        """The tensors by name, in the order of the interface."""
+        return {t.name: t for t in self.tensors}
+
+    @functools.cached_property
+    def dimensions(self) -> dict[str, Dimension]:
+        """The dims by name."""
+        return {d.name: d for d in self.dims}
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The chip families that have the operator."""
+        return tuple(self.dtypes)
+
+    def __post_init__(self) -> None:
+        """Check that every name is one that the operator declares. Raises BadOperator with all that are not."""
+        problems = []
+        for t in self.tensors:
+            for word in t.shape.split():
+                names = [part for part in word.split("*") if part and not part.isdigit()]
+                unknown = [n for n in names if n not in self.derived and n not in {d.name for d in self.dims}]
+                problems += [f"tensor '{t.name}' has the shape '{t.shape}', in which '{n}' is no dim" for n in unknown]
+            if t.option and t.option not in {o.name for o in self.options}:
+                problems.append(f"tensor '{t.name}' belongs to '{t.option}', which is no option")
+        if self.lead not in {t.name for t in self.tensors}:
+            problems.append(f"lead is '{self.lead}', which is no tensor")
+        if self.split and self.split not in {a.name for a in self.attributes}:
+            problems.append(f"split is '{self.split}', which is no attribute")
+        if problems:
+            raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", _author())
+
+    def members(self, option: str) -> tuple[Argument, ...]:
+        """The tensors that belong to an option."""
+        return tuple(t for t in self.tensors if t.option == option)
+
+    def reading_order(self) -> Iterator[str]:
+        """The tensors in the order in which shapes are believed: the lead first, outputs last."""
+        yield self.lead
+        yield from (t.name for t in self.tensors if t.role == INPUT and t.name != self.lead)
+        yield from (t.name for t in self.tensors if t.role != INPUT and t.name != self.lead)
+
+    def record(self, call: Call, chip: Chip) -> Kernel:
+        """The recorded kernel for the dtype and options of a call; the same one for every shape.
+
+        Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
+        """
+        options = tuple(sorted(call.options.items()))
+        return _recorded(self, call.dtype, options, chip.family, self.variant(call, chip))
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """An operator with its sizes, dtypes, options and attributes."""
+
+    operator: Operator
+    dtype: str
+    specs: Mapping[str, TensorSpec | None]
+    """Every tensor, None for a null one; a tensor is missing where its shape is not known."""
+    options: Mapping[str, bool]
+    attributes: Mapping[str, int | float]
+    solution: Solution
+    """What attributes and tensors say about the dims."""
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The dims that are known [elements], in the operator's order."""
+        return {d.name: self.solution.sizes[d.name] for d in self.operator.dims if d.name in self.solution.sizes}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every dim is known and not below its least."""
+        dims = self.dims
+        return all(d.name in dims and dims[d.name] >= d.least for d in self.operator.dims)
+
+    @property
+    def env(self) -> dict[str, Any]:
+        """The values of all names that sizes and scalars of the kernel can have."""
+        return {**self.attributes, **self.dims, **self.operator.computed(self.dims)}
+
+    def spec(self, name: str) -> TensorSpec | None:
+        """The tensor called `name`, None if it is null or not known."""
+        return self.specs.get(name)
+
+    def is_null(self, name: str) -> bool:
+        """Whether null was given for a tensor."""
+        return name in self.specs and self.specs[name] is None
+
+    def expected(self, name: str) -> tuple[int, ...] | None:
+        """The shape that the declared one of `name` takes at the dims of the call, None if they are not known."""
+        return self.operator.patterns[name].filled(self.solution)
+
+
+def split_of(op: Operator, attributes: Mapping[str, int | float]) -> int | None:
+    """The axis between two folded runs, None if the operator has no such attribute."""
+    return int(attributes[op.split]) if op.split in attributes else None
+
+
+def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
+    """What the attributes alone say about the dims."""
+    found = Solution(split=split_of(op, attributes))
+    for attribute in op.attributes:
+        if attribute.dim and attribute.name in attributes:
+            found.bind(attribute.dim, int(attributes[attribute.name]))
+    return found
+
+
+def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
+    """`into`, with what the tensors say; twice, since one shape can say what another one needs."""
+    for name in (*op.reading_order(), *op.reading_order()):
+        spec = specs.get(name)
+        if spec is not None:
+            op.patterns[name].learn(spec.shape, into)
+    return into
+
+
+@functools.lru_cache(maxsize=256)
+def _recorded(op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: str) -> Kernel:
+    on = dict(options)
+    tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
+    kernel = Kernel(op.name, dtype, on, tensors, family, variant)
+    try:
+        op.kernel(kernel)
+    except TilesimError:
+        raise
+    except Exception as error:
+        raise BadOperator(f"{type(error).__name__}: {error}", _line_in(op.kernel, error)) from error
+    return kernel
+
+
+def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
+    shape = tuple(op.sizes[axis] if isinstance(axis, str) else axis for axis in op.patterns[argument.name].axes)
+    return Tensor(argument.name, shape or (ONE,), argument.dtype or dtype, argument.role)
+
+
+def _author() -> str:
+    """file:line that makes the operator: the first frame outside this module and generated code."""
+    frame = sys._getframe(1)  # noqa: SLF001  (the documented way to name the author's line)
+    while frame.f_back is not None and frame.f_code.co_filename in (__file__, "<string>"):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _line_in(function: Callable[..., object], error: Exception) -> str:
+    """file:line of the deepest frame of `error` in the file that has `function`."""
+    file = function.__code__.co_filename
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f"{Path(file).name}:{lines[-1] if lines else function.__code__.co_firstlineno}"

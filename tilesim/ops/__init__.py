@@ -1,0 +1,90 @@
+"""The operators that come with the package, one file each, and how an operator is found by its name or file."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import pkgutil
+import sys
+import traceback
+from pathlib import Path
+
+from tilesim.errors import BadInput, BadOperator, TilesimError, did_you_mean
+from tilesim.operator import Operator
+
+
+def operators_shipped() -> tuple[str, ...]:
+    """The names of the operators that come with the package."""
+    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
+
+
+def load_operator(source: str | Operator) -> Operator:
+    """The operator that `source` names: one that comes with the package, or `path/to/file.py:name` of your own.
+
+    The name after the colon may be left out where the file has one operator. Raises BadInput for a name or file that is
+    not there, BadOperator with the line for a file that cannot be run.
+    """
+    if isinstance(source, Operator):
+        return source
+    path, name = _split(source)
+    if path is not None:
+        return _from_file(path, name)
+    known = operators_shipped()
+    if source not in known:
+        hint = did_you_mean(source, known) or f" there are: {', '.join(known)}"
+        raise BadInput("operator", [f"{source!r} is not an operator;{hint}"])
+    found = getattr(importlib.import_module(f"{__name__}.{source}"), source, None)
+    if not isinstance(found, Operator):
+        raise BadOperator(f"'{source}' is not an Operator", f"{source}.py")
+    return found
+
+
+def _split(source: str) -> tuple[Path | None, str]:
+    """The file and the name in it; no file where `source` is a plain name."""
+    head, colon, tail = source.rpartition(":")
+    if colon and head.lower().endswith(".py"):
+        return Path(head), tail
+    return (Path(source), "") if source.lower().endswith(".py") else (None, source)
+
+
+def _from_file(path: Path, name: str) -> Operator:
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise BadInput("operator", [f"{path} cannot be read: {(error.strerror or 'unknown').lower()}"]) from None
+    found = _run(path.resolve(), changed)
+    if not name and len(found) == 1:
+        return next(iter(found.values()))
+    if name not in found:
+        there = ", ".join(found) or "none"
+        wrong = f"{name!r} is not an operator of {path.name};{did_you_mean(name, found)}"
+        raise BadInput("operator", [f"{wrong if name else f'which operator of {path.name}?'} there are: {there}"])
+    return found[name]
+
+
+@functools.lru_cache(maxsize=64)
+def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a changed file is another file)
+    """The operators that a file defines, by name."""
+    module_name = f"tilesim_operator_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise BadInput("operator", [f"{path.name} is not a Python file"])
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(module_name)
+    sys.modules[module_name] = module  # dataclasses of the file look their module up
+    try:
+        spec.loader.exec_module(module)
+    except TilesimError:
+        raise
+    except SyntaxError as error:
+        raise BadOperator(f"{error.msg}", f"{path.name}:{error.lineno}") from None
+    except Exception as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+        raise BadOperator(f"{type(error).__name__}: {error}", f"{path.name}:{lines[-1] if lines else 1}") from error
+    finally:
+        if before is None:
+            del sys.modules[module_name]
+        else:
+            sys.modules[module_name] = before
+    return {name: value for name, value in vars(module).items() if isinstance(value, Operator)}

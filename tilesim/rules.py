@@ -1,0 +1,192 @@
+"""The kinds of rules that operators state: what must be given, dtypes, shapes, ranges, multiples, combinations.
+
+Each function returns rules to put into an operator's list, in the order in which the vendor checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tilesim.chip import Chip
+from tilesim.operator import Call, Dimension, Operator, Outcome, Rule
+from tilesim.shapes import INT64_MAX
+from tilesim.status import PARAM_INVALID, PARAM_NULLPTR, Status
+
+Place = tuple[int, str]
+"""Of a rule in the vendor's tiling function: its place in the order, and the check's name."""
+UNKNOWN = "unknown"
+"""What a rule shows where the shapes that were given do not say."""
+
+
+def product(op: Operator) -> Rule:
+    """The rule that the chip is a product of the operator; it has no status, since there is no operator to call."""
+
+    def test(_: Call, chip: Chip) -> Outcome:
+        return Outcome(chip.family in op.products, " or ".join(op.products), chip.family)
+
+    return Rule("product", None, test, "platform")
+
+
+def not_null(*names: str, status: Status = PARAM_NULLPTR) -> list[Rule]:
+    """One rule a tensor: it is given."""
+
+    def rule(name: str) -> Rule:
+        def test(call: Call, _: Chip) -> Outcome:
+            return Outcome(not call.is_null(name), "a tensor", "null" if call.is_null(name) else "a tensor")
+
+        return Rule(f"{name} given", status, test, name)
+
+    return [rule(name) for name in names]
+
+
+def whole_group(option: str, names: Sequence[str], status: Status = PARAM_NULLPTR) -> Rule:
+    """The rule that the tensors of an option are all given or all null; a tensor without elements is given."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        null = [name for name in names if call.is_null(name)]
+        whole = len(null) in (0, len(names))
+        given = "all null" if len(null) == len(names) else f"{', '.join(null)} null" if null else "all given"
+        return Outcome(whole, "all given or all null", given, "" if whole else null[0])
+
+    return Rule(f"{option} group ({', '.join(names)})", status, test, names[0])
+
+
+def dtype_supported(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that a tensor has a dtype that the operator takes on the chip."""
+
+    def test(call: Call, chip: Chip) -> Outcome:
+        op = call.operator
+        known = op.dtypes.get(chip.family) or list(dict.fromkeys(d for some in op.dtypes.values() for d in some))
+        return _dtype(call, name, known)
+
+    return Rule(f"{name} dtype", status, test, name, tiling=tiling)
+
+
+def dtype_same(name: str, as_: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that a tensor has the dtype of another one."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        other = call.spec(as_)
+        return _dtype(call, name, [other.dtype] if other else [])
+
+    return Rule(f"{name} dtype as {as_}", status, test, name, tiling=tiling)
+
+
+def dtype_is(name: str, dtype: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that a tensor has one dtype."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        return _dtype(call, name, [dtype])
+
+    return Rule(f"{name} dtype", status, test, name, tiling=tiling)
+
+
+def rank(
+    name: str, least: int, most: int | None = None, *, status: Status = PARAM_INVALID, tiling: Place | None = None
+) -> Rule:
+    """The rule that a tensor has `least` axes, or from `least` to `most`."""
+    top = least if most is None else most
+
+    def test(call: Call, _: Chip) -> Outcome:
+        spec = call.spec(name)
+        ok = spec is None or least <= len(spec.shape) <= top
+        return Outcome(ok, f"{least}" if top == least else f"{least}..{top}", _shown(call, name, len))
+
+    title = f"{name} rank" if least else f"{name} rank limit"
+    return Rule(title, status, test, name, tiling=tiling)
+
+
+def shape(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that a tensor has its declared shape at the dims of the call."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        spec, expected = call.spec(name), call.expected(name)
+        pattern = call.operator.patterns[name]
+        ok = spec is None or (pattern.ranks(spec.shape) if expected is None else spec.shape == expected)
+        values = "" if expected is None else f" = {_list(expected)}"
+        return Outcome(ok, f"[{', '.join(pattern.text.split())}]{values}", _shown(call, name, _list))
+
+    return Rule(f"{name} shape", status, test, name, tiling=tiling)
+
+
+def axis(name: str, index: int, dim: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that axis `index` of a tensor has the size of a dim."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        spec, size = call.spec(name), call.dims.get(dim)
+        known = spec is not None and len(spec.shape) > index and size is not None
+        ok = not known or (spec is not None and spec.shape[index] == size)
+        given = _shown(call, name, lambda s: s[index] if len(s) > index else UNKNOWN)
+        return Outcome(ok, f"{dim} = {UNKNOWN if size is None else size}", given)
+
+    return Rule(f"{name} axis {index}", status, test, name, tiling=tiling)
+
+
+def in_range(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that a dim is from its least to its most."""
+    expected = f"at least {dim.least}" if dim.most is None else f"{dim.least}..{dim.most}"
+
+    def holds(value: int) -> bool:
+        return dim.least <= value and (dim.most is None or value <= dim.most)
+
+    return about((dim.name,), f"{dim.name} range", expected, lambda v: (holds(v), v), parameter, status, tiling)
+
+
+def multiple(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that a dim is a multiple of what it must be a multiple of."""
+    n, name = dim.multiple_of, f"{dim.name} multiple"
+    return about((dim.name,), name, f"a multiple of {n}", lambda v: (v % n == 0, v), parameter, status, tiling)
+
+
+def product_at_most(
+    dims: tuple[str, str], most: int, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None
+) -> Rule:
+    """The rule that the product of two dims does not exceed `most`."""
+    name = "*".join(dims)
+    return about(dims, name, f"at most {most}", lambda a, b: (a * b <= most, a * b), parameter, status, tiling)
+
+
+def countable(dims: tuple[str, str], parameter: str, *, status: Status = PARAM_INVALID) -> list[Rule]:
+    """Rules for two dims that may be zero: neither is negative, and they and their product fit 64 bits."""
+    first, second = dims
+    whole = [
+        about((one,), f"{one} range", f"0..{INT64_MAX}", lambda v: (0 <= v <= INT64_MAX, v), parameter, status)
+        for one in dims
+    ]
+    return [*whole, product_at_most((first, second), INT64_MAX, parameter, status=status)]
+
+
+def about(  # noqa: PLR0913  (one argument a field of the rule)
+    dims: tuple[str, ...],
+    name: str,
+    expected: str,
+    holds: Callable[..., tuple[bool, int]],
+    parameter: str,
+    status: Status,
+    tiling: Place | None = None,
+) -> Rule:
+    """A rule about the values of dims: `holds` returns whether they are right, and what to show for them."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        values = [call.dims.get(d) for d in dims]
+        known = [v for v in values if v is not None]
+        ok, given = holds(*known) if len(known) == len(values) else (True, UNKNOWN)
+        return Outcome(ok, expected, str(given))
+
+    return Rule(name, status, test, parameter, over=dims, tiling=tiling)
+
+
+def _dtype(call: Call, name: str, allowed: Sequence[str]) -> Outcome:
+    spec = call.spec(name)
+    given = _shown(call, name, lambda _: spec.dtype if spec else "")
+    return Outcome(spec is None or not allowed or spec.dtype in allowed, " or ".join(allowed) or UNKNOWN, given)
+
+
+def _shown(call: Call, name: str, show: Callable[[tuple[int, ...]], object]) -> str:
+    """What `show` makes of a shape, or that there is none."""
+    spec = call.spec(name)
+    return "null" if call.is_null(name) else UNKNOWN if spec is None else str(show(spec.shape))
+
+
+def _list(shape: Iterable[int]) -> str:
+    return str(list(shape))
