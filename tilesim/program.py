@@ -38,7 +38,7 @@ class Phase:
     buffers: list[Buffer] = field(default_factory=list)
     tiles: dict[str, Tile] = field(default_factory=dict)
     k_block: int = 0
-    """Of a matmul phase, the elements of k that one mmad sums: the operator's, so that values do not depend on tiles."""
+    """Of a matmul phase, what one mmad sums of k [elements]: the operator's, so that values do not depend on tiles."""
     _stack: list[Loop] = field(default_factory=list)
     _writes: dict[Buffer, list[tuple[int, tuple[Loop, ...]]]] = field(default_factory=dict)
     _read: set[Buffer] = field(default_factory=set)

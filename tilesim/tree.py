@@ -63,9 +63,9 @@ class Loop:
 
     `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
     (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by
-    tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo` is how
-    many elements after the tile an iteration also reads. A dealt loop can run over the tiles of `rows` such axes, one
-    after the other.
+    tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo`
+    is how many elements after the tile an iteration also reads. A dealt loop can run over the tiles of `rows` such
+    axes, one after the other.
     """
 
     name: str
