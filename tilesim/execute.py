@@ -135,8 +135,8 @@ class Worker:
 
     def _loop(self, loop: Loop) -> Block:
         inner = self._block(loop.body)
-        names = [f"{loop.name}.{what}" for what in ("start", "size", "after", "index", "row")]
-        start, size, after, index, row = names
+        names = [f"{loop.name}.{what}" for what in ("start", "size", "after", "before", "index", "row")]
+        start, size, after, before, index, row = names
         used = loop.extent.names() | loop.tile.names() | loop.unit.names() | loop.rows.names()
         depends = sorted(n for n in used if n not in self.sizes)
         known: dict[tuple[Any, ...], list[Place]] = {}
@@ -152,7 +152,7 @@ class Worker:
                 found = known[key] = list(tiles(loop, env, parts, part))
             for tile in found:
                 env[start], env[size], env[after] = tile.start, tile.size, tile.after
-                env[index], env[row] = tile.index, tile.row
+                env[before], env[index], env[row] = tile.before, tile.index, tile.row
                 inner(env)
 
         return run

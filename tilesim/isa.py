@@ -155,8 +155,7 @@ def _push(out: Array, value: Array, index: float) -> None:
 
 
 def _drain(out: Array, counter: Array, count: float) -> None:
-    """The sum of the levels that a counter holds after `count` values, smallest first."""
-    out[...] = 0
+    """Adds the levels that a counter holds after `count` values, smallest first."""
     for level in range(len(counter)):
         if int(count) >> level & 1:
             out += counter[level]
@@ -200,8 +199,8 @@ ISA: dict[str, Row] = {
     "column_sum": Row("v", "reduce", _column_sum, first_axis_gone),
     "broadcast": Row("v", "broadcast", _broadcast_columns, given),
     # a binary counter of partial sums over tiles: push(counter, value, tile number), drain(row, counter, tiles)
-    "push": Row("v", "binary", _push, given, accumulates=True),
-    "drain": Row("v", "binary", _drain, given),
+    "push": Row("v", "binary", _push, given),
+    "drain": Row("v", "binary", _drain, given, accumulates=True),
     # cube
     "clear": Row("m", "", _assign, given),
     "mmad": Row("m", "", _matmul_add, given, accumulates=True),

@@ -17,13 +17,17 @@ Sizes = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`times` tiles of `size` elements, the first at `start`, each `step` after the one before; `after` is the halo they have."""
+    """`times` tiles of `size` elements, the first at `start`, each `step` after the one before.
+
+    `after` and `before` are what the axis still has of the halo on each side.
+    """
 
     start: int
     size: int
     times: int
     step: int
     after: int = 0
+    before: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -78,7 +82,7 @@ def segments(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> list[Se
         runs = [Segment(start, tile, full, tile)] if full else []
         if tail:
             runs.append(Segment(start + full * tile, tail, 1, tile))
-    return _with_halo(runs, loop.halo, loop.extent.bind(sizes)) if loop.halo else runs
+    return _with_halo(runs, loop, loop.extent.bind(sizes)) if loop.halo or loop.lead else runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class Place:
     start: int
     size: int
     after: int = 0
+    before: int = 0
     index: int = 0
     row: int = 0
 
@@ -99,40 +104,40 @@ def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[P
         extent, each = loop.extent.bind(sizes), _tiles_a_row(loop, sizes)
         for k in range(part, each * loop.rows.bind(sizes), parts):
             row, index = divmod(k, each)
-            yield Place(index * tile, min(tile, extent - index * tile), 0, index, row)
+            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
         return
     number = -1
     for s in segments(loop, sizes, parts, part):
         for i in range(s.times):
             start, number = s.start + i * s.step, number + 1
-            yield Place(start, s.size, s.after, number if loop.even else start // tile)
+            yield Place(start, s.size, s.after, s.before, number if loop.even else start // tile)
 
 
-Kinds = tuple["tuple[int, int, int] | tuple[int, Kinds]", ...]
-"""Runs of equal tiles: (times, size, after), or (times, runs) for a pattern that repeats."""
+Kinds = tuple["tuple[int, int, int, int] | tuple[int, Kinds]", ...]
+"""Runs of equal tiles: (times, size, after, before), or (times, runs) for a pattern that repeats."""
 
 
 def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
     """The tiles of one share of a loop by their sizes alone."""
     if loop.split != "dealt":
-        return tuple((s.times, s.size, s.after) for s in segments(loop, sizes, parts, part))
+        return tuple((s.times, s.size, s.after, s.before) for s in segments(loop, sizes, parts, part))
     each = _tiles_a_row(loop, sizes)
     tile = loop.tile.bind(sizes)
     tail = loop.extent.bind(sizes) % tile
     count = len(range(part, each * loop.rows.bind(sizes), parts))
     if not tail:
-        return ((count, tile, 0),) if count else ()
+        return ((count, tile, 0, 0),) if count else ()
     period = each // math.gcd(each, parts)
     common = math.gcd(each, parts)
     missing = each - 1 - part
     first = None if missing % common else missing // common * pow(parts // common, -1, period) % period
     if first is None:
-        return ((count, tile, 0),) if count else ()
+        return ((count, tile, 0, 0),) if count else ()
 
     def word(length: int) -> Kinds:
         if length <= first:
-            return ((length, tile, 0),) if length else ()
-        kinds = ((first, tile, 0), (1, tail, 0), (length - first - 1, tile, 0))
+            return ((length, tile, 0, 0),) if length else ()
+        kinds = ((first, tile, 0, 0), (1, tail, 0, 0), (length - first - 1, tile, 0, 0))
         return tuple(k for k in kinds if k[0])
 
     whole, rest = divmod(count, period)
@@ -143,15 +148,16 @@ def _tiles_a_row(loop: Loop, sizes: Sizes) -> int:
     return int(-(-loop.extent.bind(sizes) // loop.tile.bind(sizes)))
 
 
-def _with_halo(found: list[Segment], halo: int, extent: int) -> list[Segment]:
-    """The segments cut where the halo begins to leave the axis."""
+def _with_halo(found: list[Segment], loop: Loop, extent: int) -> list[Segment]:
+    """The segments cut where the halo leaves the axis, at its beginning and end."""
     out: list[Segment] = []
     for s in found:
-        whole = max(0, min(s.times, (extent - halo - s.size - s.start) // s.step + 1))
-        if whole:
-            out.append(Segment(s.start, s.size, whole, s.step, halo))
-        starts = (s.start + i * s.step for i in range(whole, s.times))
-        out += [Segment(start, s.size, 1, s.step, extent - start - s.size) for start in starts]
+        first = min(s.times, max(0, -(-(loop.lead - s.start) // s.step)))
+        last = max(first, min(s.times, (extent - loop.halo - s.size - s.start) // s.step + 1))
+        for i in (*range(first), *((first,) if last > first else ()), *range(last, s.times)):
+            start = s.start + i * s.step
+            after, before = min(loop.halo, extent - start - s.size), min(loop.lead, start)
+            out.append(Segment(start, s.size, last - first if first <= i < last else 1, s.step, after, before))
     return out
 
 
@@ -258,8 +264,8 @@ class Nests:
                 times, pattern = kind
                 out.append(Run(times, self._pattern(loop, pattern, sizes, key, parts), loop))
             else:
-                times, size, after = kind
-                out.append(Run(times, self._body(loop, size, after, sizes, key, parts), loop))
+                times, *tile = kind
+                out.append(Run(times, self._body(loop, tuple(tile), sizes, key, parts), loop))
         return out
 
     def _pattern(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
@@ -268,12 +274,12 @@ class Nests:
             self._bodies[mine] = tuple(self._runs(loop, kinds, sizes, key, parts))
         return self._bodies[mine]
 
-    def _body(self, loop: Loop, size: int, after: int, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:  # noqa: PLR0913
+    def _body(self, loop: Loop, tile: tuple[int, ...], sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
         inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
-        mine = (*key, loop, size, after, inner)
+        mine = (*key, loop, tile, inner)
         if mine not in self._bodies:
-            within = {**sizes, f"{loop.name}.size": size, f"{loop.name}.after": after}
-            self._bodies[mine] = self._nest(loop.body, within, mine, parts)
+            names = (f"{loop.name}.{what}" for what in ("size", "after", "before"))
+            self._bodies[mine] = self._nest(loop.body, {**sizes, **dict(zip(names, tile, strict=True))}, mine, parts)
         return self._bodies[mine]
 
 

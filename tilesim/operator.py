@@ -136,6 +136,23 @@ def _nothing_computed(_: Mapping[str, int]) -> Mapping[str, int]:
     return {}
 
 
+def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True)
+class VendorTiling:
+    """What the vendor's host code hands to its kernel: fields in the vendor's order, the key, the blocks of the launch."""
+
+    data: Mapping[str, int]
+    key: int
+    block_dim: int
+    workspace_bytes: int | None = None
+    """What the first call asks for; None for the platform's own part and the tensors that phases hand on."""
+    ub_available_bytes: int | None = None
+    """What the tiling counts on; None for the budget of the inequalities."""
+
+
 @dataclass(frozen=True, eq=False)
 class Operator:
     """Everything about an operator. `dtypes` are those of each chip family that has it, `dtype` the one to assume."""
@@ -163,6 +180,10 @@ class Operator:
     """Which of several kernels runs."""
     computed: Callable[[Mapping[str, int]], Mapping[str, int]] = _nothing_computed
     """Further sizes that the kernel uses, from the dims: tokens, groups ..."""
+    tiles: Callable[[Call, Chip], Mapping[str, int]] = _no_tiles
+    """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
+    tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
+    """The vendor's tiling data, from the tiles of the plan, where its rule is public."""
 
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:

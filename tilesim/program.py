@@ -70,6 +70,7 @@ class Phase:
         unit: Size | int = 1,
         even: bool = False,
         halo: int = 0,
+        lead: int = 0,
         rows: Size | int = 1,
         carry: Sequence[Target] = (),
     ) -> Iterator[Range]:
@@ -86,6 +87,7 @@ class Phase:
             Size.of(unit),
             even,
             halo,
+            lead,
             Size.of(rows),
             tuple(_buffer(c) for c in carry),
             where=where,
@@ -282,6 +284,10 @@ class Kernel:
     family: str = ""
     variant: str = ""
     counted_from: str = "visible"
+    route: str = "kernel"
+    """"kernel" for one of its own; else what the operator launches in its place."""
+    launches: bool = False
+    """Whether every phase is a launch of its own, as in a composite of other operators."""
     phases: list[Phase] = field(default_factory=list)
     reserves: dict[str, Reserve] = field(default_factory=dict)
     statics: list[Buffer] = field(default_factory=list)

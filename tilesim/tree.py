@@ -64,8 +64,8 @@ class Loop:
     `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
     (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by
     tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo`
-    is how many elements after the tile an iteration also reads. A dealt loop can run over the tiles of `rows` such
-    axes, one after the other.
+    and `lead` are how many elements after and before the tile an iteration also reads. A dealt loop can run over the
+    tiles of `rows` such axes, one after the other.
     """
 
     name: str
@@ -75,22 +75,31 @@ class Loop:
     unit: Size = ONE
     even: bool = False
     halo: int = 0
+    lead: int = 0
     rows: Size = ONE
     carry: tuple[Buffer, ...] = ()
     body: list[Instr | Loop] = field(default_factory=list)
     where: str = ""
 
     @property
+    def whole(self) -> bool:
+        """Whether all its tiles are full whatever the sizes: a fixed tile that divides the axis and every share."""
+        tile = self.tile.constant
+        shares = self.unit.divisor() if self.split else 0
+        return bool(tile) and self.extent.divisor() % tile == 0 and (tile == 1 or shares % tile == 0)
+
+    @property
     def range(self) -> Range:
         """The symbolic tile that the body is recorded for."""
-        after = dim(f"{self.name}.after") if self.halo else ZERO
-        fixed = self.tile == ONE
-        size = ONE if fixed else dim(f"{self.name}.size")
-        return Range(dim(f"{self.name}.start"), size, after, dim(f"{self.name}.index"), dim(f"{self.name}.row"))
+        start, size, after, before, index, row = (
+            dim(f"{self.name}.{what}") for what in ("start", "size", "after", "before", "index", "row")
+        )
+        size = self.tile if self.whole else size
+        return Range(start, size, after if self.halo else ZERO, before if self.lead else ZERO, index, row)
 
     def full(self) -> dict[str, Size | int]:
         """The names of its tile, bound to the largest that they can be."""
-        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo}
+        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo, f"{self.name}.before": self.lead}
 
     def parts(self, phase: str) -> Size:
         """How many shares its axis is cut into, one a core."""

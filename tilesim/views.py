@@ -24,6 +24,8 @@ class Range:
     size: Size
     after: Size = ZERO
     """Elements of the axis beyond the tile that a loop with a halo still has, at most the halo."""
+    before: Size = ZERO
+    """The same before the tile, at most the lead of the loop."""
     index: Size = ZERO
     """The number of the tile along the axis."""
     row: Size = ZERO
@@ -31,7 +33,7 @@ class Range:
 
     def with_halo(self) -> Range:
         """The tile and the elements of its halo that exist."""
-        return Range(self.start, self.size + self.after)
+        return Range(self.start - self.before, self.before + self.size + self.after)
 
 
 Key = Range | slice | Size | int

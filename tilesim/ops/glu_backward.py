@@ -7,13 +7,20 @@ float64, the call is composed of other operators.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tilesim.chip import Chip
 from tilesim.dtypes import itemsize
-from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, result
-from tilesim.program import Kernel
+from tilesim.elementwise import cast, elementwise
+from tilesim.functions import one_minus, sigmoid
+from tilesim.isa import REGISTERS
+from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, result
+from tilesim.program import Kernel, Phase
 from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.shapes import INT64_MAX
+from tilesim.sizes import Size
 from tilesim.status import PARAM_INVALID, TILING_ERROR
+from tilesim.views import Tensor, Value, View
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis that is split."""
@@ -32,8 +39,162 @@ FLOATS = ("float32", "float16", "float64")
 DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "inference": FLOATS, "training": FLOATS}
 
 
+HALF = N.size * Y.size
+"""Elements of one half of a row of `self`, called ny by the vendor."""
+BLOCK_BYTES = 32
+KEY_OF_DTYPE = {"float32": 0, "float16": 1, "bfloat16": 27}
+KEY_OF_BIG = 1 << 8
+
+
 def kernel(k: Kernel) -> None:
-    """The tile program."""
+    """Record the vendor's own kernel, or the composite of other operators that stands in for it.
+
+    Small rows go several at a time ("small"), large ones in parts that are dealt to the cores ("big"). Five buffers of two
+    slots are all that takes bytes: the vector function keeps its values in registers.
+    """
+    if k.variant == "empty":
+        k.route = "empty"
+    elif k.variant.startswith("composite"):
+        composite(k)
+    else:
+        fused(k, big=k.variant == "big")
+
+
+def fused(k: Kernel, *, big: bool) -> None:
+    """The vendor's own kernel."""
+    own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, 2, HALF)
+    grad_out = k["gradOut"].reshape(X.size, HALF)
+    with k.vector("backward") as p:
+        if big:
+            for t in p.loop("block", HALF, p.tile("part"), split="dealt", rows=X.size):
+                halves = gradients(p, own[t.row, 0, t], own[t.row, 1, t], grad_out[t.row, t])
+                for i, half in enumerate(halves):
+                    p.store(half, out[t.row, i, t])
+        else:
+            for t in p.loop("row", X.size, p.tile("rows"), split="ceil"):
+                halves = gradients(p, own[t, 0], own[t, 1], grad_out[t])
+                for i, half in enumerate(halves):
+                    p.store(half, out[t, i])
+
+
+def gradients(p: Phase, a_view: View, b_view: View, grad_view: View) -> tuple[Value, Value]:
+    """gradOut*s and gradOut*a*s*(1 - s) with s = 1/(1 + exp(-b)), computed in float32 registers."""
+    dtype, shape = a_view.dtype, a_view.shape
+
+    def widened(view: View, name: str) -> Value:
+        raw = p.vld(p.load(view, name=f"{name}In"), out=p.buffer(f"{name}Register", shape, dtype, space=REGISTERS))
+        return raw if dtype == "float32" else p.cast(raw, out=p.buffer(f"{name}32", shape, space=REGISTERS))
+
+    def stored(value: Value, name: str) -> Value:
+        if dtype != "float32":
+            value = p.cast(value, out=p.buffer(f"{name}16", shape, dtype, space=REGISTERS))
+        return p.vst(value, out=p.buffer(f"{name}Out", shape, dtype, slots=2))
+
+    a, b, grad = widened(a_view, "a"), widened(b_view, "b"), widened(grad_view, "grad")
+    s = sigmoid(p, b, out=b)
+    first = p.mul(grad, s, out=p.buffer("first", shape, space=REGISTERS))
+    rest = p.buffer("rest", shape, space=REGISTERS)
+    second = p.mul(p.mul(p.mul(one_minus(p, s, out=rest), s, out=rest), a, out=rest), grad, out=rest)
+    return stored(first, "gradA"), stored(second, "gradB")
+
+
+def composite(k: Kernel) -> None:
+    """SplitV, Sigmoid, Mul, Mul, Sub, Mul, ConcatD, each a launch of its own; float16 goes through float32, bfloat16 not.
+
+    Source: the host code of aclnnGluBackward for products without the kernel.
+    """
+    k.route, k.launches = "composite", True
+    own, grad_out, out = k["self"].reshape(X.size, 2, HALF), k["gradOut"], k["out"].reshape(X.size, 2, HALF)
+    middle = "float32" if k.dtype == "float16" else k.dtype
+
+    def made(name: str, *shape: Size | int) -> Tensor:
+        return k.workspace(name, shape, middle)
+
+    if middle != k.dtype:
+        wide = made("self32", X.size, 2, HALF)
+        elementwise(k, "Cast self", [own], [wide], cast)
+        own, wide = wide, made("gradOut32", X.size, HALF)
+        elementwise(k, "Cast gradOut", [grad_out], [wide], cast)
+        grad_out = wide
+    names = ("a", "b", "sigmoidB", "gradA", "aSigmoid", "aRest", "gradB")
+    a, b, s, grad_a, a_s, rest, grad_b = (made(name, X.size, HALF) for name in names)
+    moved(k, "SplitV", [(own, i, half, None) for i, half in enumerate((a, b))])
+    elementwise(k, "Sigmoid", [b], [s], lambda p, v: [sigmoid(p, v[0], out=v[0])])
+    elementwise(k, "Mul gradOut", [grad_out, s], [grad_a], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
+    elementwise(k, "Mul a", [a, s], [a_s], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
+    elementwise(k, "Sub", [a, a_s], [rest], lambda p, v: [p.sub(v[0], v[1], out=v[0])])
+    elementwise(k, "Mul gradA", [grad_a, rest], [grad_b], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
+    both = out if middle == k.dtype else made("out32", X.size, 2, HALF)
+    moved(k, "ConcatD", [(half, None, both, i) for i, half in enumerate((grad_a, grad_b))])
+    if middle != k.dtype:
+        elementwise(k, "Cast out", [both], [out], cast)
+
+
+def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor, int | None]]) -> None:
+    """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF]."""
+    with k.vector(name) as p:
+        for i, (source, source_half, target, target_half) in enumerate(moves):
+            if k.variant == "composite big":
+                for t in p.loop(f"half{i}", HALF, p.tile(f"part{i}"), split="dealt", rows=X.size):
+                    read = source[t.row, t] if source_half is None else source[t.row, source_half, t]
+                    p.store(p.load(read), target[t.row, t] if target_half is None else target[t.row, target_half, t])
+            else:
+                for t in p.loop(f"half{i}", X.size, p.tile(f"rows{i}"), split=True):
+                    read = source[t] if source_half is None else source[t, source_half]
+                    p.store(p.load(read), target[t] if target_half is None else target[t, target_half])
+
+
+def variant(call: Call, chip: Chip) -> str:
+    """Which of the recorded kernels runs: "empty", "small" or "big" rows, or a "composite"."""
+    dims = call.dims
+    row = dims.get("N", 1) * dims.get("Y", 1)
+    if not dims.get("X", 1) * row:
+        return "empty"
+    if route(call, chip) == "kernel":
+        return "big" if row > buffer_elements(call.dtype, chip.memory.ub.visible_bytes) else "small"
+    fits = 4 * row * itemsize(call.dtype) <= chip.memory.ub.visible_bytes // 2  # two halves in two slots, and room to spare
+    return "composite" if fits else "composite big"
+
+
+def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
+    """Rows of a step, or elements of a part of a row, as the vendor's tiling has them."""
+    kind, elements = variant(call, chip), buffer_elements(call.dtype, chip.memory.ub.visible_bytes) if call.dtype in WORDS_PER_ELEMENT else 0
+    if kind == "small":
+        return {"rows": elements // row_pitch(call.dtype, call.dims["N"] * call.dims["Y"])}
+    return {"part": elements} if kind == "big" else {}
+
+
+def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
+    """The 10 fields of the vendor's tiling. Source: its host code, activation/glu_grad."""
+    kind = variant(call, chip)
+    if kind == "empty":
+        return VendorTiling({}, 0, 0, 0)
+    if kind not in ("small", "big"):
+        return None
+    rows, row, cores = call.dims["X"], call.dims["N"] * call.dims["Y"], chip.cores.vector
+    elements = buffer_elements(call.dtype, chip.memory.ub.visible_bytes)
+    big = kind == "big"
+    group, part = divmod(row, elements) if big else (elements // row_pitch(call.dtype, row), 0)
+    each = -(-rows // cores)
+    used = cores if big else -(-rows // each)
+    last = rows - each * (used - 1)
+    loops, rest = (rows * (group + (part > 0)), 0) if big else divmod(each, group)
+    tail_loops, tail_rest = (part, 0) if big else (0, 0) if last == each else divmod(last, group)
+    data = {
+        "group": group,
+        "loopNum": loops,
+        "tailLoopNum": tail_loops,
+        "nLastTailGroup": rest,
+        "lastTailGroup": tail_rest,
+        "splitSize": elements if big else row,
+        "realCoreNum": used,
+        "numPerCore": 0 if big else each,
+        "blockSize": BLOCK_BYTES // itemsize(call.dtype),
+        "ny": row,
+    }
+    key = KEY_OF_DTYPE[call.dtype] | (KEY_OF_BIG if big else 0)
+    # The 8 KiB only size the buffer: what is counted on is less them, while the buffers must fit all that is visible.
+    return VendorTiling(data, key, used, 0, chip.memory.ub.visible_bytes - KEPT_BYTES)
 
 
 def route(call: Call, chip: Chip) -> str:
@@ -132,5 +293,7 @@ glu_backward = Operator(
         Rule("rows of a buffer", TILING_ERROR, _a_row_fits, "platform", tiling=(5, "group")),
     ),
     kernel=kernel,
-    variant=route,
+    variant=variant,
+    tiles=tiles,
+    tiling=tiling,
 )

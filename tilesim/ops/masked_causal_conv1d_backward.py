@@ -6,9 +6,13 @@ looks for null, then at the dtypes of the operator definition, then runs the til
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilesim.chip import Chip
-from tilesim.operator import Argument, Call, Dimension, Operator, Option, Outcome, Rule, result
-from tilesim.program import Kernel
+from tilesim.dtypes import itemsize
+from tilesim.isa import REGISTERS
+from tilesim.operator import Argument, Call, Dimension, Operator, Option, Outcome, Rule, VendorTiling, result
+from tilesim.program import Kernel, Phase
 from tilesim.rules import (
     about,
     axis,
@@ -22,7 +26,9 @@ from tilesim.rules import (
     rank,
     shape,
 )
+from tilesim.sizes import Size, bit_length, ceil_div
 from tilesim.status import SUCCESS, TILING_ERROR
+from tilesim.views import Buffer, Value, View
 
 S = Dimension("S")
 B = Dimension("B", most=32)
@@ -33,10 +39,129 @@ MOST_TOKENS = 524288
 """Of all sequences together, S*B."""
 KEPT_BYTES = 8192
 """What the tiling leaves of the unified buffer to the library."""
+TAPS = 3
+LANES = 64
+"""Columns that a tile of H has: one vector register of float32."""
+VECTOR_BYTES = 256
+TILING_KEYS = {"bfloat16": 10000, "float16": 10001}
 
 
 def kernel(k: Kernel) -> None:
-    """The tile program."""
+    """Record the backward: a core owns columns of H, and sums its weight gradients over S by a binary counter.
+
+    Tiles of S are equal within a row. The vector function holds its values in registers, so that only planes of products,
+    the counter and what is copied take bytes. Against the vendor's kernel the recorded program differs in how a column is
+    folded: here by halves in one instruction of ⌈bytes/256⌉ vectors (`column_sum`), there in loads, adds and stores counted
+    singly; a push of the counter stands for one cached add and one copy, the drain for the adds that the pushes saved.
+    """
+    k.reserve("library", KEPT_BYTES, "what the tiling leaves to the library; source: its host code")
+    grad_y, x = k["gradY"], k["x"]
+    weight, grad_weight = (k[name].reshape(TAPS, H.size) for name in ("weight", "gradWeight"))
+    masked = k.options["mask"]
+    with k.vector("backward") as p:
+        rows = p.tile("rows", S.size)
+        levels = bit_length(ceil_div(S.size, rows))
+        for h in p.loop("h", H.size, LANES, split=True, unit=LANES):
+            sums = p.buffer("sums", (TAPS, B.size, LANES))
+            p.fill(0.0, out=sums)
+            taps = p.load(weight[:, h], name="weightIn")
+            row = p.buffer("rowSum", LANES)
+            for b in p.loop("b", B.size, carry=(sums, row)):
+                counter = p.buffer("levels", (TAPS, levels, LANES))
+                for s in p.loop("s", S.size, rows, even=True, halo=TAPS - 1, carry=(row, counter)):
+                    seen = s.size + s.after
+                    g = p.buffer("gradYIn", (s.size + TAPS - 1, LANES), k.dtype, slots=2)
+                    p.load(grad_y[s.with_halo(), b.start, h], out=g[:seen])
+                    p.fill(0.0, out=g[seen:])
+                    if masked:
+                        apply_mask(p, k["mask"][b.start, s.with_halo()], g, s.size + TAPS - 1, seen)
+                    planes, grad_x = products(p, k.dtype, p.read(g), p.load(x[s, b.start, h], name="xIn"), taps, s.size)
+                    for tap in reversed(range(TAPS)):
+                        p.push(p.column_sum(p.read(planes[tap]), out=row), s.index, out=counter[tap])
+                    p.store(grad_x, k["gradX"][s, b.start, h])
+                for tap in reversed(range(TAPS)):
+                    p.fill(0.0, out=row)
+                    total = p.drain(p.read(counter[tap]), ceil_div(S.size, rows), out=row)
+                    p.move(total, out=sums[tap, b.start])
+            out = p.buffer("gradWeightOut", (TAPS, LANES), k.dtype, slots=2)
+            for tap in range(TAPS):
+                p.cast(p.column_sum(p.read(sums[tap]), out=row), out=out[tap])
+            p.store(p.read(out), grad_weight[:, h])
+
+
+def apply_mask(p: Phase, mask: View, g: Buffer, rows: Size, seen: Size) -> None:
+    """Multiply the rows of gradY by their mask bits, as a plane of the operator's dtype."""
+    bits = p.buffer("maskIn", rows, "bool", slots=2)
+    vector = p.buffer("maskVector", rows, g.dtype)
+    plane = p.buffer("maskPlane", (rows, LANES), g.dtype)
+    p.load(mask, out=bits[:seen])
+    p.cast(p.read(bits[:seen]), out=vector[:seen])
+    p.move(p.read(vector[:seen]), out=vector[:seen])
+    p.broadcast(p.read(vector[:seen]), out=plane[:seen])
+    p.mul(p.read(g[:seen]), p.read(plane[:seen]), out=g[:seen])
+
+
+def products(p: Phase, dtype: str, g: Value, x_in: Value, taps: Value, rows: Size) -> tuple[Buffer, Value]:
+    """The plane of products of each tap, and gradX, computed in float32 registers, a row of 64 columns each."""
+
+    def register(name: str, kind: str, *shape: Size | int) -> Buffer:
+        full = (*shape[:-1], VECTOR_BYTES // itemsize(kind))
+        return p.buffer(name, shape, kind, space=REGISTERS, allocated=full)
+
+    def widened(name: str, value: Value) -> Value:
+        raw = p.vld(value, out=register(f"{name}16", dtype, *value.shape))
+        return p.cast(raw, out=register(f"{name}32", "float32", *value.shape))
+
+    weights = [widened(f"w{tap}", taps[tap]) for tap in range(TAPS)]
+    column = widened("x", x_in)
+    shifted = [widened(f"g{i}", g[i : rows + i]) for i in range(TAPS)]
+    total = register("gradX32", "float32", rows, LANES)
+    grad_x = p.mul(shifted[0], weights[TAPS - 1].over(rows), out=total)
+    for i in range(1, TAPS):
+        grad_x = p.madd(shifted[i], weights[TAPS - 1 - i].over(rows), out=total)
+    narrow = p.cast(grad_x, out=register("gradX16", dtype, rows, LANES))
+    grad_x_out = p.vst(narrow, out=p.buffer("gradXOut", (rows, LANES), dtype, slots=2))
+    planes = p.buffer("planes", (TAPS, rows, LANES))
+    product = register("product", "float32", rows, LANES)
+    for i in range(TAPS):
+        p.vst(p.mul(shifted[i], column, out=product), out=planes[TAPS - 1 - i])
+    return planes, grad_x_out
+
+
+def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
+    """The 23 fields of the vendor's tiling. Source: its host code, attention/masked_causal_conv1d_backward."""
+    dims, rows = call.dims, tiles["rows"]
+    columns = dims["H"] // LANES
+    used = min(columns, chip.cores.vector)
+    each, more = divmod(columns, used)
+    main, tail = (more, used - more) if more else (used, 0)
+    main_size, tail_size = (each + (more > 0)) * LANES, each * LANES
+    trips = -(-dims["S"] // rows)
+    small, rest = divmod(dims["S"], trips)
+    split = {"MainFactorS": small + (rest > 0), "TailFactorS": small}
+    data = {
+        "hMainCoreCnt": main,
+        "hTailCoreCnt": tail,
+        "hMainSize": main_size,
+        "hTailSize": tail_size,
+        "hLoopCnt": main_size // LANES,
+        "sLoopCnt": trips,
+        "ubMainFactorH": LANES,
+        "ubTailFactorH": LANES,
+        "ubMainFactorS": split["MainFactorS"],
+        "ubTailFactorS": split["TailFactorS"],
+        "ubMainFactorSCount": rest,
+        "ubTailFactorSCount": trips - rest,
+        "tailHLoopCnt": (tail_size if tail else main_size) // LANES,
+        "tailSLoopCnt": trips,
+        "tailCoreUbMainFactorH": LANES,
+        "tailCoreUbTailFactorH": LANES,
+        "tailCoreUbMainFactorS": split["MainFactorS"],
+        "tailCoreUbTailFactorS": split["TailFactorS"],
+        "hasMask": int(call.options["mask"]),
+        **{name: dims[name] for name in ("S", "B", "H", "W")},
+    }
+    return VendorTiling(data, TILING_KEYS[call.dtype], used, chip.workspace.system_bytes)
 
 
 def _something_left(_: Call, chip: Chip) -> Outcome:
@@ -97,6 +222,7 @@ masked_causal_conv1d_backward = Operator(
         tokens_exist("gradY", 19),
     ),
     kernel=kernel,
+    tiling=tiling,
     # The tiling keeps one row even where that does not fit, so the first call succeeds.
     overflow=SUCCESS,
 )
