@@ -34,10 +34,10 @@ def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any
     reader = _Reader(op, problems)
     for key, value in {**given, **options}.items():
         reader.read(key, value)
-    main = _main_dtype(op, reader.tensors, dtype, problems)
+    main = _main_dtype(reader, dtype)
     if problems:
         raise BadInput(op.name, problems)
-    return reader.call(main)
+    return reader.call(main, dtype_named(dtype) if dtype else main)
 
 
 def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
@@ -163,12 +163,12 @@ class _Reader:
         self.problems += [f"{name}: {problem}" for problem in found]
         self.tensors[name] = sizes, kind
 
-    def call(self, main: str) -> Call:
-        """The completed call; raises BadInput if a dim is told by nothing."""
+    def call(self, main: str, fill: str) -> Call:
+        """The completed call, tensors without a dtype in `fill`; raises BadInput if a dim is told by nothing."""
         op = self.op
         attributes = {a.name: a.default for a in op.attributes if a.default is not None} | self.attributes
         known = {
-            name: None if value is None else TensorSpec(value[0], value[1] or op.arguments[name].dtype or main)
+            name: None if value is None else TensorSpec(value[0], value[1] or op.arguments[name].dtype or fill)
             for name, value in self.tensors.items()
         }
         told = self._told(attributes, known)
@@ -184,7 +184,7 @@ class _Reader:
             elif argument.option and not self._chosen(argument):
                 specs[name] = None
             elif (shape := op.patterns[name].filled(told)) is not None:
-                specs[name] = TensorSpec(shape, argument.dtype or main)
+                specs[name] = TensorSpec(shape, argument.dtype or fill)
         return made(op, main, specs, self.options, attributes)
 
     def _told(self, attributes: dict[str, int | float], known: Mapping[str, TensorSpec | None]) -> Solution:
@@ -234,19 +234,17 @@ class _Reader:
         return self.options.get(argument.option, default)
 
 
-def _main_dtype(
-    op: Operator, tensors: Mapping[str, tuple[tuple[int, ...], str] | None], dtype: str | None, problems: list[str]
-) -> str:
-    """The operator's own dtype: the lead's, else another tensor's that has it, else what was given or the default."""
-    for name in op.reading_order():
-        value = tensors.get(name)
-        if value is not None and value[1] and not op.arguments[name].dtype:
-            return value[1]
+def _main_dtype(reader: _Reader, dtype: str | None) -> str:
+    """The operator's own dtype: the lead's; without dims another tensor's; else what was given or the default."""
+    op, tensors = reader.op, reader.tensors
+    default = op.dtype
     try:
-        return dtype_named(dtype) if dtype else op.dtype
+        default = dtype_named(dtype) if dtype else op.dtype
     except BadInput as error:
-        problems += error.problems
-        return op.dtype
+        reader.problems += error.problems
+    names = [op.lead] if reader.dims else op.reading_order()
+    own = (value[1] for name in names if (value := tensors.get(name)) and not op.arguments[name].dtype)
+    return next((kind for kind in own if kind), default)
 
 
 def _name(op: Operator, key: str) -> str | None:

@@ -61,6 +61,8 @@ class Verdict:
     """What the first broken rule is about."""
     tiling_check: str
     """The check that the vendor's tiling function fails first, "" if it fails none."""
+    tiling_parameter: str
+    """What that check is about."""
     call: Call = field(repr=False)
     on: Chip = field(repr=False)
 
@@ -135,6 +137,7 @@ class Verdict:
             "options": dict(self.options),
             "parameter": self.parameter or None,
             "tiling_check": self.tiling_check or None,
+            "tiling_parameter": self.tiling_parameter or None,
             "culprit": self.culprit,
             "rules": [
                 {
@@ -195,7 +198,7 @@ def judged(call: Call, chip: Chip) -> Verdict:
         verdict, status = "overflow", call.operator.overflow
     else:
         verdict, status = ("caution" if near else "fits"), SUCCESS
-    tiled = min((rule.tiling for rule in broken if rule.tiling), default=(0, ""))
+    tiled = min(((rule.tiling, rule.parameter) for rule in broken if rule.tiling), default=((0, ""), ""))
     return Verdict(
         ok=verdict in ("fits", "caution"),
         verdict=verdict,
@@ -208,7 +211,8 @@ def judged(call: Call, chip: Chip) -> Verdict:
         rules=tuple(rules),
         inequalities=tuple(sides),
         parameter=broken[0].parameter if broken else "",
-        tiling_check=tiled[1],
+        tiling_check=tiled[0][1],
+        tiling_parameter=tiled[1],
         call=call,
         on=chip,
     )

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilesim.calls import resized
 from tilesim.chip import Chip
 from tilesim.fits import Inequality, inequalities
 from tilesim.operator import Call, Finding
@@ -55,11 +56,22 @@ def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
 
 
 def balances(call: Call, chip: Chip) -> list[Balance]:
-    """Every inequality at the sizes of a call; none where a size is not known or below its least."""
+    """Every inequality at the sizes of a call, an empty axis as one of 1: documents ask for the same capacity then.
+
+    There are none where a size is not known or below its least.
+    """
     if not call.complete:
         return []
-    env = call.env
-    return [Balance(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(call, chip)]
+    whole = lifted(call)
+    env = whole.env
+    return [Balance(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(whole, chip)]
+
+
+def lifted(call: Call) -> Call:
+    """The call with no dim below its least or below 1."""
+    least = {d.name: max(d.least, 1) for d in call.operator.dims}
+    changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}
+    return resized(call, changes) if changes else call
 
 
 def passes(call: Call, chip: Chip) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from tilesim.calls import resized, retensored
 from tilesim.chip import Chip, chips_shipped, load_chip
 from tilesim.errors import BadChip
-from tilesim.judge import Balance, limits_of, passes
+from tilesim.judge import Balance, lifted, limits_of, passes
 from tilesim.operator import Call, Dimension, Finding
 from tilesim.shapes import TensorSpec
 from tilesim.sizes import Size
@@ -72,6 +72,7 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
 
     None if no value is; UNLIMITED if nothing limits it.
     """
+    call = lifted(call)
     rules = [rule for rule in call.operator.rules if dim.name in rule.over]
     others = {name: value for name, value in call.dims.items() if name != dim.name}
     slacks = [
@@ -97,7 +98,7 @@ def first_of(dim: Dimension) -> int:
 
 def limits(call: Call, chip: Chip) -> dict[str, int | None]:
     """The largest value of every dim that something limits, the other dims as they are; None where no value passes."""
-    if not call.complete:
+    if len(call.dims) < len(call.operator.dims):
         return {}
     dims = [d for d in call.operator.dims if d.most is None or d.most > d.least]
     found = {d.name: largest(call, chip, d) for d in dims}
@@ -107,6 +108,7 @@ def limits(call: Call, chip: Chip) -> dict[str, int | None]:
 def tile_limits(call: Call, chip: Chip) -> dict[str, int | None]:
     """The largest tile that each phase with one tile has room for, by "phase.tile", however long its axis is."""
     found: dict[str, int | None] = {}
+    call = lifted(call)
     env = call.dims
     for inequality in limits_of(call, chip):
         names = list(inequality.minimum)
@@ -139,7 +141,7 @@ def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequenc
 
 def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[Balance]) -> Iterator[Remedy]:
     """Other values of one dim: the nearest legal ones, the largest among them."""
-    if not call.complete and len(call.dims) < len(call.operator.dims):
+    if len(call.dims) < len(call.operator.dims):
         return
     names = {finding.name for finding in broken}
     over = {n for rule in call.operator.rules if rule.name in names for n in rule.over}
@@ -172,7 +174,9 @@ def _tensors(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Reme
     op = call.operator
     known = op.dtypes.get(chip.family, ())
     mains = [call.dtype] if call.dtype in known else list(known)
-    names = [n for n in dict.fromkeys(f.parameter for f in broken) if n in op.arguments]
+    named = {f.parameter for f in broken}
+    groups = {op.arguments[n].option for n in named & op.arguments.keys()} - {""}
+    names = [t.name for t in op.tensors if t.name in named or (t.option in groups and call.is_null(t.name))]
     for main in mains if names else ():
         change: dict[str, TensorSpec | None] = {}
         for name in names if main == call.dtype else [n for n in op.arguments if call.spec(n)]:
@@ -181,8 +185,11 @@ def _tensors(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Reme
                 change[name] = TensorSpec(shape, op.arguments[name].dtype or main)
         changed = {n: spec for n, spec in change.items() if spec != call.spec(n)}
         if changed and passes(retensored(call, changed), chip):
+            kinds = all(
+                spec and old and spec.shape == old.shape for n, spec in changed.items() for old in [call.spec(n)]
+            )
             text = ", ".join(f"{n} = {spec}" for n, spec in changed.items())
-            yield Remedy(text if main == call.dtype else f"dtype {main}", changed)
+            yield Remedy(f"dtype {main}" if kinds and main != call.dtype else text, changed)
 
 
 def _options(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Remedy]:

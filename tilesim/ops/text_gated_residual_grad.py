@@ -310,7 +310,7 @@ def zero_fill(k: Kernel) -> None:
 def channels_divide(call: Call, _: Chip) -> Outcome:
     """Whether the last axis of x is a whole number of channels."""
     x, channels = call.spec("x"), call.attributes.get("channels")
-    if x is None or not x.shape or channels is None:
+    if x is None or len(x.shape) != 3 or channels is None:
         return Outcome(ok=True, expected="a divisor of D", given=UNKNOWN)
     ok = channels > 0 and x.shape[-1] % channels == 0
     return Outcome(ok, f"a divisor of D = {x.shape[-1]}", str(channels))
