@@ -14,11 +14,11 @@ LAYERS = (
     "status sizes dtypes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
     "views tree verify program functions nest matmul operator rules calls",
-    "ops fits judge graph cost execute",
+    "ops fits judge cost execute flow",
     "schedule",
     "plan",
-    "sweep whatif search compare validate aclnn arena remedies checker",
-    "report plot trace",
+    "events timeline graph sweep whatif search compare validate aclnn arena remedies checker",
+    "graph_svg listing report plot trace",
     "cli __init__ __main__",
 )
 """Module names from the lowest layer up. A new module takes a place here, or the first test says that it has none."""
