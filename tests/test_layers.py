@@ -13,12 +13,12 @@ LAYERS = (
     "errors",
     "status sizes dtypes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
-    "views tree verify program functions nest matmul operator rules calls",
-    "ops fits judge cost execute flow",
-    "schedule",
-    "plan",
-    "events timeline graph sweep whatif search compare validate aclnn arena remedies checker",
-    "graph_svg listing report plot trace",
+    "views tree verify program functions nest matmul elementwise operator rules calls",
+    "ops fits judge flow graph cost execute",
+    "schedule remedies checker",
+    "phase_plan vector_tiling cube_tiling plan",
+    "events timeline arrays run accuracy sweep whatif search measured validate compare aclnn buffers",
+    "listing report plot validation_plot trace",
     "cli __init__ __main__",
 )
 """Module names from the lowest layer up. A new module takes a place here, or the first test says that it has none."""

@@ -24,6 +24,8 @@ class TilesimError(Exception):
     """What the library raises on purpose; `exit_code` is the process status that the command line returns for it."""
 
     exit_code: ClassVar[int] = 1
+    verdict: object = None
+    """The Verdict behind a refusal, where there is one."""
 
 
 class BadInput(TilesimError):

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tilesim.calls import Given, bind
+from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
 from tilesim.cube_tiling import cube_plan
+from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
 from tilesim.fits import Inequality, budget, inequalities
 from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
@@ -28,6 +30,7 @@ class Plan:
 
     call: Call
     chip: Chip
+    verdict: Verdict
     kernel: Kernel
     sizes: Mapping[str, Any]
     phases: tuple[PhasePlan, ...]
@@ -101,8 +104,9 @@ def plan(
     """The plan of a call, as `check` takes it.
 
     `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, on top of
-    what the operator's vendor fixes. Raises BadInput as `check` does; a call that no kernel exists for raises Unsupported,
-    one whose rules are broken Refused. One that does not fit is planned all the same, at the smallest tiles.
+    what the operator's vendor fixes. Raises BadInput as `check` does, and Unsupported, Refused or DoesNotFit, each with its
+    `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor takes it is
+    planned as the vendor does; its verdict says so.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     return planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
@@ -110,13 +114,11 @@ def plan(
 
 def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Plan:
     """The plan of a call that is already made."""
-    op = call.operator
-    kernel = op.record(call, chip)
-    return plan_kernel(kernel, call, chip, {**op.tiles(call, chip), **(tiles or {})})
-
-
-def plan_kernel(kernel: Kernel, call: Call, chip: Chip, tiles: Mapping[str, int]) -> Plan:
-    """The plan of a recorded kernel."""
+    verdict = judged(call, chip)
+    if verdict.status is None or verdict.status.code:
+        raise refusal(verdict)
+    kernel = call.operator.record(call, chip)
+    tiles = {**call.operator.tiles(call, chip), **(tiles or {})}
     by_phase: dict[str, list[Inequality]] = {}
     for inequality in inequalities(kernel, chip):
         by_phase.setdefault(inequality.phase, []).append(inequality)
@@ -128,7 +130,25 @@ def plan_kernel(kernel: Kernel, call: Call, chip: Chip, tiles: Mapping[str, int]
         made = make(phase, sizes, chip, by_phase.get(phase.name, []), wanted)
         sizes[f"{phase.name}.cores"] = made.cores
         phases.append(made)
-    return Plan(call, chip, kernel, sizes, tuple(phases), _workspace(kernel, sizes))
+    return Plan(call, chip, verdict, kernel, sizes, tuple(phases), _workspace(kernel, sizes))
+
+
+def refusal(verdict: Verdict) -> TilesimError:
+    """The exception that says why a verdict is no."""
+    error: TilesimError
+    if verdict.verdict == "unsupported":
+        error = Unsupported(verdict.operator, verdict.culprit)
+    elif verdict.broken:
+        error = Refused(verdict.operator, [str(rule) for rule in verdict.broken])
+    else:
+        worst = verdict.failing[0]
+        mine = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
+        subject, remedies = f"{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
+        error = DoesNotFit(
+            subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=mine, remedies=remedies
+        )
+    error.verdict = verdict
+    return error
 
 
 def _workspace(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
