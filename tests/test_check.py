@@ -224,6 +224,11 @@ def test_the_inequalities_are_the_documented_ones():
         assert f"{left} <= 62448 - 16·⌈C/8⌉ words" in texts
 
 
+def test_no_limit_where_another_kernel_takes_over():
+    verdict = check(GLU, {"self": (64, 6), "dim": -1}, chip=PR)
+    assert not {"X", "N", "Y"} & verdict.limits.keys()
+
+
 def test_bad_input_is_not_a_verdict():
     for wrong in ({"h": 3}, {"S": "many"}, {}):
         with pytest.raises(BadInput):

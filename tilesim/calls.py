@@ -103,8 +103,10 @@ def resized(call: Call, changes: Mapping[str, int]) -> Call:
 
 def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
     """The call with other tensors in the place of some."""
-    main = next((spec.dtype for name in [call.operator.lead] if (spec := tensors.get(name))), call.dtype)
-    return made(call.operator, main, {**call.specs, **tensors}, call.options, call.attributes)
+    lead = tensors.get(call.operator.lead)
+    return made(
+        call.operator, lead.dtype if lead else call.dtype, {**call.specs, **tensors}, call.options, call.attributes
+    )
 
 
 class _Reader:

@@ -135,6 +135,11 @@ class Verdict:
             "dims": dict(self.dims),
             "dtype": self.dtype,
             "options": dict(self.options),
+            "attributes": dict(self.call.attributes),
+            "tensors": {
+                name: None if spec is None else {"shape": list(spec.shape), "dtype": spec.dtype}
+                for name, spec in self.call.specs.items()
+            },
             "parameter": self.parameter or None,
             "tiling_check": self.tiling_check or None,
             "tiling_parameter": self.tiling_parameter or None,
@@ -172,7 +177,7 @@ class Verdict:
 
 
 def check(
-    op: Operator | str, given: Given, *, chip: Chip | str | Path, dtype: str | None = None, **options: Any
+    op: Operator | str | Path, given: Given, *, chip: Chip | str | Path, dtype: str | None = None, **options: Any
 ) -> Verdict:
     """The verdict on a call: `given` are dims, tensors (TensorSpec, shape, array or None), options and attributes.
 

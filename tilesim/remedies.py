@@ -75,17 +75,19 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
     call = lifted(call)
     rules = [rule for rule in call.operator.rules if dim.name in rule.over]
     others = {name: value for name, value in call.dims.items() if name != dim.name}
-    slacks = [
-        (i.right - i.left).substitute({**i.minimum, **others})
-        for i in limits_of(call, chip)
-        if dim.name in (i.left.names() | i.right.names())
-    ]
+    slacks: dict[str, list[Size]] = {}
 
     def holds(value: int) -> bool:
-        if any(slack.bind({dim.name: value}) < 0 for slack in slacks):
-            return False
         changed = resized(call, {dim.name: value})
-        return all(rule.apply(changed, chip).ok for rule in rules)
+        variant = call.operator.variant(changed, chip)
+        if variant not in slacks:  # another size may mean another kernel, with inequalities of its own
+            slacks[variant] = [
+                (i.right - i.left).substitute({**i.minimum, **others})
+                for i in limits_of(changed, chip)
+                if dim.name in i.left.names() | i.right.names()
+            ]
+        fits = all(slack.bind({dim.name: value}) >= 0 for slack in slacks[variant])
+        return fits and all(rule.apply(changed, chip).ok for rule in rules)
 
     return greatest(holds, first_of(dim), dim.multiple_of, UNLIMITED)
 

@@ -19,7 +19,7 @@ def operators_shipped() -> tuple[str, ...]:
     return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
 
 
-def load_operator(source: str | Operator) -> Operator:
+def load_operator(source: str | Path | Operator) -> Operator:
     """The operator that `source` names: one that comes with the package, or `path/to/file.py:name` of your own.
 
     The name after the colon may be left out where the file has one operator. Raises BadInput for a name or file that is
@@ -27,6 +27,7 @@ def load_operator(source: str | Operator) -> Operator:
     """
     if isinstance(source, Operator):
         return source
+    source = str(source)
     path, name = _split(source)
     if path is not None:
         return _from_file(path, name)
