@@ -197,6 +197,11 @@ def test_near_the_edge_is_caution():
     assert (verdict.verdict, verdict.ok, verdict.tightest.slack_bytes) == ("caution", True, 128)
 
 
+def test_several_broken_dims_have_one_remedy():
+    verdict = check(CONV, {"S": 64, "B": 40, "H": 760}, chip=PR)
+    assert [r.text for r in verdict.remedies] == ["B = 32, H = 768"]
+
+
 def test_another_chip_is_a_remedy():
     verdict = check(GATED, DIMS | {"H": 3056}, chip=B3)
     assert {r.chip for r in verdict.remedies} >= {"ascend950pr", "ascend950dt"}

@@ -152,8 +152,9 @@ def test_one_name_may_be_an_option_and_a_tensor():
 
 
 def test_outputs_follow_the_inputs_of_their_group():
-    call = bind(GATED, DIMS | {"gamma": None})
-    assert call.is_null("dgamma")
+    assert bind(GATED, DIMS | {"gamma": None}).is_null("dgamma")
+    assert bind(GATED, DIMS | {"wGate": None}).spec("dwGate") is not None
+    assert bind(GATED, DIMS | dict.fromkeys(("wGate", "inject", "gradInject"))).is_null("dwGate")
 
 
 def test_the_vendors_names_of_tensors_are_known():

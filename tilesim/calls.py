@@ -229,11 +229,12 @@ class _Reader:
 
     def _chosen(self, argument: Argument) -> bool:
         """Whether a tensor that was not mentioned is there: an output as its group's inputs, an input as the option."""
-        inputs = [t.name for t in self.op.members(argument.option) if t.role == INPUT and t.name in self.tensors]
-        if argument.role != INPUT and argument.option not in self.options and inputs:
-            return any(self.tensors[name] is not None for name in inputs)
         default = next(o.default for o in self.op.options if o.name == argument.option)
-        return self.options.get(argument.option, default)
+        chosen = self.options.get(argument.option, default)
+        inputs = [t.name for t in self.op.members(argument.option) if t.role == INPUT]
+        if argument.role == INPUT or argument.option in self.options or not self.tensors.keys() & inputs:
+            return chosen
+        return any(self.tensors[name] is not None if name in self.tensors else chosen for name in inputs)
 
 
 def _main_dtype(reader: _Reader, dtype: str | None) -> str:

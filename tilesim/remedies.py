@@ -142,12 +142,14 @@ def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequenc
 
 
 def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[Balance]) -> Iterator[Remedy]:
-    """Other values of one dim: the nearest legal ones, the largest among them."""
+    """Other values of one dim: the nearest legal ones, the largest among them; of several dims if one is not enough."""
     if len(call.dims) < len(call.operator.dims):
         return
     names = {finding.name for finding in broken}
     over = {n for rule in call.operator.rules if rule.name in names for n in rule.over}
     over |= {n for b in failing for n in b.inequality.left.names() | b.inequality.right.names()}
+    nearest: dict[str, int] = {}
+    enough = False
     for dim in call.operator.dims:
         if dim.name not in over:
             continue
@@ -155,17 +157,23 @@ def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[B
         if top is None:
             continue
         below = given // dim.multiple_of * dim.multiple_of
-        for value in sorted({min(max(v, first_of(dim)), top) for v in (below, below + dim.multiple_of)}):
+        values = sorted({min(max(v, first_of(dim)), top) for v in (below, below + dim.multiple_of)})
+        nearest[dim.name] = min(values, key=lambda value, given=given: abs(value - given))  # type: ignore[misc]
+        for value in values:
             if value != given and passes(resized(call, {dim.name: value}), chip):
+                enough = True
                 partners = _partners(call, chip, dim.name)
-                rest = f", the largest{' for ' if partners else ''}{partners}" if value == top else ""
+                rest = f", the largest{' for ' if partners else ''}{partners}" if first_of(dim) < value == top else ""
                 yield Remedy(f"{dim.name} = {value}{rest}", {dim.name: value})
+    changed = {name: value for name, value in nearest.items() if value != call.dims[name]}
+    if not enough and len(changed) > 1 and passes(resized(call, changed), chip):
+        yield Remedy(", ".join(f"{name} = {value}" for name, value in changed.items()), changed)
 
 
 def _partners(call: Call, chip: Chip, name: str) -> str:
     """The other dims that the limit of a dim depends on, with their values."""
     with_it = {n for rule in call.operator.rules if name in rule.over for n in rule.over}
-    for inequality in limits_of(call, chip):
+    for inequality in limits_of(lifted(call), chip):
         names = inequality.left.names() | inequality.right.names()
         with_it |= names if name in names else set()
     return ", ".join(f"{n} = {v}" for n, v in call.dims.items() if n in with_it and n != name)

@@ -124,10 +124,11 @@ def axis(name: str, index: int, dim: str, *, status: Status = PARAM_INVALID, til
 
 def in_range(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that a dim is from its least to its most."""
-    expected = f"at least {dim.least}" if dim.most is None else f"{dim.least}..{dim.most}"
+    least, most = dim.least, dim.most
+    expected = f"at least {least}" if most is None else f"{least}" if least == most else f"{least}..{most}"
 
     def holds(value: int) -> bool:
-        return dim.least <= value and (dim.most is None or value <= dim.most)
+        return least <= value and (most is None or value <= most)
 
     return about((dim.name,), f"{dim.name} range", expected, lambda v: (holds(v), v), parameter, status, tiling)
 
