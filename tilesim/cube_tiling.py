@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilesim.chip import Chip
 from tilesim.fits import Inequality
 from tilesim.phase_plan import PhasePlan
 from tilesim.program import Phase
+
 
 def cube_plan(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
@@ -29,7 +30,7 @@ def cube_plan(
 def cube_options(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
 ) -> list[dict[str, int]]:
-    """The base tiles and grids of cores worth scheduling: tiles doubled from 16 that fit and cannot be doubled further."""
+    """Tiles and grids of cores worth scheduling: sides doubled from 16 that fit, with the deepest k that does."""
     loops = {loop.name: loop for loop in phase.loops()}
     extent = {axis: int(loops[name].extent.bind(dims)) for axis, name in (("m", "mi"), ("n", "ni"))}
     group = int(loops["group"].tile.bind(dims))
@@ -46,23 +47,17 @@ def cube_options(
     out: list[dict[str, int]] = []
     pairs = [(m, n) for m in sides["m"] for n in sides["n"] if fits({"m": m, "n": n, "k1": block})]
     for m, n in pairs:
-        depth = [wanted["k1"]] if "k1" in wanted else _depths(block, group, lambda k, m=m, n=n: fits({"m": m, "n": n, "k1": k}))  # type: ignore[misc]
+        depth = wanted.get("k1", block)
+        while "k1" not in wanted and depth < group and fits({"m": m, "n": n, "k1": depth * 2}):
+            depth *= 2
         tiles = {"m": m, "n": n}
         count = {a: -(-extent[a] // tiles[a]) for a in extent}
-        for parts in _grids(groups, count["m"], count["n"], cores):
-            out.append({**tiles, "k1": depth[-1], **parts})
-    return out
-
-
-def _depths(block: int, depth: int, fits: Any) -> list[int]:
-    out = [block]
-    while out[-1] < depth and fits(out[-1] * 2):
-        out.append(out[-1] * 2)
+        out += [{**tiles, "k1": depth, **parts} for parts in _grids(groups, count["m"], count["n"], cores)]
     return out
 
 
 def _grids(groups: int, rows: int, columns: int, cores: int) -> list[dict[str, int]]:
-    """Grids of cores over (groups, tiles of m, tiles of n), the one or two with the fewest tiles on the busiest core."""
+    """Grids of cores over groups and tiles of m and n: the one or two with the fewest tiles on the busiest core."""
     found: dict[tuple[int, int, int], tuple[int, int]] = {}
     for g in range(1, min(groups, cores) + 1):
         for i in range(1, min(rows, cores // g) + 1):

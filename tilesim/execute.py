@@ -1,4 +1,4 @@
-"""A kernel's meaning: its phases run in numpy, core by core and tile by tile, inside on-chip memories of their real size.
+"""A kernel's meaning: its phases in numpy, core by core and tile by tile, in on-chip memories of their real size.
 
 Every buffer lives at its planned offset of an arena, slots rotate as in the schedule, and arenas and workspace start as
 NaN, so that a read of what nothing wrote, or of a slot that was taken away, shows in the results.
@@ -58,7 +58,7 @@ Progress = Callable[[str, int, int], None]
 def execute(
     jobs: Sequence[PhaseJob], arrays: dict[str, Array], *, threads: int = 1, progress: Progress | None = None
 ) -> None:
-    """Run phases in order; `arrays` has every tensor of the kernel, in its dtype, and outputs and workspace are overwritten.
+    """Run phases in order. `arrays` has every tensor of the kernel in its dtype; outputs and workspace are overwritten.
 
     Within a phase cores are independent, so `threads` of them run at once; results do not depend on it.
     """
@@ -113,7 +113,7 @@ class Worker:
             arena.fill(0xFF)  # NaN in every float format
         self._parts = parts_of(self.job.phase, self.sizes, core)
         env = {**self.sizes, f"{self.job.phase.name}.core": core}
-        with np.errstate(over="ignore", under="ignore", divide="ignore"):  # as the vector unit: infinity, without a trap
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):  # infinity, as the vector unit
             self._body(env)
 
     def _slots(self, buffer: Buffer, place: Home) -> Slots:
@@ -228,7 +228,7 @@ class Worker:
         return seen_at
 
 
-def _index(start: Any, size: Any, kept: bool, rounded_up: bool) -> Any:  # noqa: FBT001 - both are facts of one axis
+def _index(start: Any, size: Any, kept: bool, rounded_up: bool) -> Any:
     if not kept:
         return start
     return slice(start, start + (-(-size // FRACTAL) * FRACTAL if rounded_up else size))
@@ -242,9 +242,8 @@ def _affine(size: Size) -> Callable[[Env], int]:
     constant = sum(c for m, c in size.terms if not m)
     pairs = [(next(iter(names)), c) for names, c, _ in terms]
     if len(pairs) == 1:
-        (name, factor), = pairs
+        ((name, factor),) = pairs
         if factor == 1 and constant == 0:
-            return lambda env: env[name]  # type: ignore[no-any-return]
-        return lambda env: env[name] * factor + constant  # type: ignore[no-any-return]
+            return lambda env: env[name]
+        return lambda env: env[name] * factor + constant
     return lambda env: sum(env[n] * c for n, c in pairs) + constant
-

@@ -1,7 +1,7 @@
 """The feasibility inequalities of a kernel, one per phase and memory, derived from its recorded buffers.
 
-A phase fits if the bytes of its buffers do not exceed what the memory has left once static buffers and what the operator
-keeps back are taken off. Both sides are polynomials in the dims and tile sizes; nothing here is typed in by hand.
+A phase fits if the bytes of its buffers do not exceed what the memory has left once static buffers and what the
+operator keeps back are taken off. Both sides are polynomials in the dims and tile sizes; nothing is typed in by hand.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Inequality:
 
     @property
     def text(self) -> str:
-        """The inequality in words of 32 bits with the smallest tiles, as documents write it; in bytes if it does not divide."""
+        """The inequality at the smallest tiles in words of 32 bits, as documents write it, or in bytes."""
         left, right = self.left.substitute(self.minimum), self.right.substitute(self.minimum)
         if all(c % WORD_BYTES == 0 for side in (left, right) for _, c in side.terms):
             return f"{_divided(left)} <= {_divided(right)} words"
         return f"{left} <= {right} bytes"
 
     def largest(self, tile: str, env: Env, cap: int, multiple_of: int = 1) -> int:
-        """The largest value of `tile` up to `cap` that fits, a multiple of `multiple_of` (or the cap itself); 0 if none."""
+        """The largest `tile` up to `cap` that fits, a multiple of `multiple_of` or the cap itself; 0 if none."""
 
         def ok(value: int) -> bool:
             return self.holds({**env, tile: value})
@@ -98,7 +98,7 @@ def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
 
 
 def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
-    """Bytes of a memory that the buffers of a phase may use: less the static buffers and what is kept back, in the unified buffer."""
+    """Bytes of a memory that a phase may use; of the unified buffer, less the static buffers and what is kept back."""
     table = chip.memory.on_chip(memory)
     if memory != "ub":
         return Size.of(table.visible_bytes)

@@ -7,7 +7,7 @@ from tilesim.views import Tensor, Value, View
 
 
 def load_as(p: Phase, source: View | Tensor, dtype: str, *, name: str, slots: int = 2) -> Value:
-    """The value of a load, cast to `dtype` where the tensor has another: the copy lands in `<name>In`, the cast in `name`."""
+    """A load, cast to `dtype` where the tensor has another: the copy lands in `<name>In`, the cast in `name`."""
     if source.dtype == dtype:
         return p.load(source, name=name, slots=slots)
     return p.cast(p.load(source, name=f"{name}In", slots=slots), dtype=dtype, name=name)
@@ -30,7 +30,7 @@ def sigmoid(p: Phase, x: Operand, out: Target) -> Value:
 
 
 def compensated_add(p: Phase, total: Value, lost: Value, addend: Value, work: Target) -> tuple[Value, Value]:
-    """(total, lost) after adding `addend` (which is overwritten): Kahan's sum, so that long sums in float32 do not drift."""
+    """(total, lost) after adding `addend`, which is overwritten: Kahan's sum, so that long sums do not drift."""
     y = p.sub(addend, lost, out=addend)
     grown = p.add(total, y, out=work)
     lost = p.sub(p.sub(grown, total, out=lost), y, out=lost)

@@ -1,7 +1,7 @@
 """The instruction table: one row an instruction, and all that is known of it but its price, which is a chip's.
 
-A row says the pipe, the cost class that a chip file prices, the numpy meaning `meaning(out, *sources)`, the rule for the
-result's shape and whether the instruction also reads its destination. Everything that an operator does is made of these.
+A row says the pipe, the cost class that a chip file prices, the numpy meaning `meaning(out, *sources)`, the rule for
+the result's shape and whether the instruction also reads its destination. Operators are made of these and nothing else.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def last_axis_gone(shapes: Sequence[Shape]) -> Shape:
 def first_axis_gone(shapes: Sequence[Shape]) -> Shape:
     """[rows, n] -> [n]."""
     (shape,) = shapes
-    if len(shape) != 2:  # noqa: PLR2004
+    if len(shape) != 2:
         raise ShapeError(f"a column reduction takes [rows, n], not {text(shape)}")
     return shape[1:]
 
@@ -137,7 +137,7 @@ def _row_max(out: Array, x: Array) -> None:
 
 
 def _matmul_add(out: Array, a: Array, b: Array) -> None:
-    """out += a @ b in float32; operands come padded to 16 rows and columns, since BLAS sums one row in another order."""
+    """Adds a @ b in float32; operands come padded to 16 in m and n, since BLAS sums a single row in another order."""
     np.add(out, np.matmul(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)), out=out)
 
 
@@ -146,7 +146,7 @@ def _transposed(out: Array, source: Array) -> None:
 
 
 def _push(out: Array, value: Array, index: float) -> None:
-    """Adds `value` to a binary counter of partial sums: a carry adds two of the same level, so that no sum grows long."""
+    """Adds `value` to a binary counter of partial sums: a carry joins two of one level, so that no sum grows long."""
     total, level = value.copy(), 0
     while int(index) >> level & 1:
         total += out[level]

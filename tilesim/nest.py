@@ -178,7 +178,7 @@ def split_loops(phase: Phase) -> list[tuple[Loop, tuple[Loop, ...]]]:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a split loop is shared out: `parts` shares; core c of the first `cores` runs share (c // `below`) mod `parts`."""
+    """How a split loop is shared out: core c of the first `cores` runs share (c // `below`) mod `parts`."""
 
     loop: Loop
     parts: int
@@ -260,7 +260,7 @@ class Nests:
     def _runs(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> list[Run]:
         out = []
         for kind in kinds:
-            if len(kind) == 2:  # noqa: PLR2004 - a pattern that repeats
+            if len(kind) == 2:  # a pattern that repeats
                 times, pattern = kind
                 out.append(Run(times, self._pattern(loop, pattern, sizes, key, parts), loop))
             else:

@@ -19,6 +19,7 @@ from tilesim.program import Phase
 from tilesim.schedule import Scheduler
 from tilesim.views import Buffer, Tensor
 
+
 @dataclass(frozen=True)
 class PhasePlan:
     """A phase with all sizes decided.
@@ -97,7 +98,7 @@ class PhasePlan:
 
 
 def _homes(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Home]:
-    """The buffer map: static buffers first, then the phase's in order; pools lie in the bytes that the operator keeps back."""
+    """The buffer map: static buffers, then the phase's in order; pools lie in what the operator keeps back."""
     places: dict[Buffer, Home] = {}
     for space in (*SPACES[phase.core_kind], REGISTERS):
         offset = 0

@@ -1,4 +1,4 @@
-"""A plan: tile sizes, the split over cores, the buffer map, the workspace and the vendor's tiling data, for one call on one chip."""
+"""A plan of one call on one chip: tile sizes, the split over cores, buffer map, workspace, the vendor's tiling data."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def block_dim(self) -> int:
-        """Blocks that the launch asks for; of a kernel that mixes cores, in cube cores with their share of vector cores."""
+        """Blocks of the launch; of a kernel that mixes cores, cube cores with their share of the vector cores."""
         if self.vendor:
             return self.vendor.block_dim
         cube = max((p.cores for p in self.phases if p.phase.core_kind == "cube"), default=0)
@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of workspace that the first call asks for: the platform's own part and the tensors that phases hand on."""
+        """Bytes that the first call asks for: the platform's own part and the tensors that phases hand on."""
         if self.vendor and self.vendor.workspace_bytes is not None:
             return self.vendor.workspace_bytes
         return self.chip.workspace.system_bytes + max((o + b for o, b in self.workspace.values()), default=0)
@@ -103,10 +103,10 @@ def plan(
 ) -> Plan:
     """The plan of a call, as `check` takes it.
 
-    `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, on top of
-    what the operator's vendor fixes. Raises BadInput as `check` does, and Unsupported, Refused or DoesNotFit, each with its
-    `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor takes it is
-    planned as the vendor does; its verdict says so.
+    `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, on top
+    of what the operator's vendor fixes. Raises BadInput as `check` does, and Unsupported, Refused or DoesNotFit, each
+    with its `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor
+    takes it is planned as the vendor does; its verdict says so.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     return planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
@@ -125,7 +125,8 @@ def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> P
     sizes: dict[str, Any] = dict(call.env)
     phases = []
     for phase in kernel.phases:
-        wanted = {n.rsplit(".", 1)[-1]: v for n, v in tiles.items() if "." not in n or n.rsplit(".", 1)[0] == phase.name}
+        named = {n.rpartition("."): v for n, v in tiles.items()}
+        wanted = {name: v for (where, _, name), v in named.items() if where in ("", phase.name)}
         make = cube_plan if phase.core_kind == "cube" else vector_plan
         made = make(phase, sizes, chip, by_phase.get(phase.name, []), wanted)
         sizes[f"{phase.name}.cores"] = made.cores
@@ -144,9 +145,7 @@ def refusal(verdict: Verdict) -> TilesimError:
         worst = verdict.failing[0]
         mine = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
         subject, remedies = f"{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
-        error = DoesNotFit(
-            subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=mine, remedies=remedies
-        )
+        error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=mine, remedies=remedies)
     error.verdict = verdict
     return error
 

@@ -97,7 +97,7 @@ class Phase:
         yield loop.range
         self._stack.pop()
 
-    def buffer(  # noqa: PLR0913 - see loop
+    def buffer(
         self,
         name: str,
         shape: Sequence[Size | int] | Size | int,

@@ -1,7 +1,8 @@
 """Cycles of a phase: every pipe runs its instructions in order, and slots are all the overlap there is.
 
-An instruction starts when its pipe is free, its inputs are written and its destination slot is free. A fresh write takes
-the next slot; in-place and partial writes keep theirs. Slots are freed in order. `step` is that rule, and the only one.
+An instruction starts when its pipe is free, its inputs are written and its destination slot is free. A fresh write
+takes the next slot; in-place and partial writes keep theirs. Slots are freed in order. `step` is that rule, and there
+is no other.
 
 Starting times are maxima of earlier ones plus constants, so the body of a loop is a matrix over (max, +), and n equal
 tiles are its n-th power, by squaring. The same `step` runs on numbers (the plain schedule) and on rows of a matrix.
@@ -216,5 +217,3 @@ def _pipes_of(phase: Phase) -> dict[Buffer, set[str]]:
             if isinstance(seen.base, Buffer):
                 out.setdefault(seen.base, set()).add(instr.pipe)
     return out
-
-

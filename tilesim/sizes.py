@@ -1,6 +1,6 @@
 """Whole numbers that are not known yet: polynomials over named sizes and rounded-up quotients.
 
-Names: tensor sizes are capitals as in the operators' documents (B S C H R D N), tile sizes lower-case words (rows, m, n).
+Tensor sizes are capitals as in the operators' documents (B S C H R D N), tile sizes lower-case words (rows, m, n).
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ Env = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A named size; `multiple_of` is a promise that lets alignments vanish (align(2H, 32) is 2H if H is a multiple of 16)."""
+    """A named size; `multiple_of` is a promise that lets alignments vanish: align(2H, 32) is 2H if it is 16."""
 
     name: str
     multiple_of: int = 1
 
     def bind(self, env: Env) -> Any:
+        """Its value."""
         return env[self.name]
 
     def substitute(self, env: Mapping[str, int | Size]) -> Size:
+        """It with some names replaced."""
         return Size.of(env[self.name]) if self.name in env else Size.of(self)
 
     def names(self) -> Iterable[str]:
+        """The names in it."""
         return (self.name,)
 
     def __str__(self) -> str:
@@ -46,16 +49,20 @@ class CeilDiv:
     bottom: Size
 
     def bind(self, env: Env) -> Any:
+        """Its value."""
         return -(-self.top.bind(env) // self.bottom.bind(env))
 
     def substitute(self, env: Mapping[str, int | Size]) -> Size:
+        """It with some names replaced."""
         return ceil_div(self.top.substitute(env), self.bottom.substitute(env))
 
     def names(self) -> Iterable[str]:
+        """The names in it."""
         return (*self.top.names(), *self.bottom.names())
 
     @property
     def multiple_of(self) -> int:
+        """Nothing is promised."""
         return 1
 
     def __str__(self) -> str:
@@ -69,17 +76,21 @@ class BitLength:
     of: Size
 
     def bind(self, env: Env) -> Any:
+        """Its value."""
         value = self.of.bind(env)
         return value.bit_length() if isinstance(value, int) else np.frexp(value)[1].astype(np.int64)
 
     def substitute(self, env: Mapping[str, int | Size]) -> Size:
+        """It with some names replaced."""
         return bit_length(self.of.substitute(env))
 
     def names(self) -> Iterable[str]:
+        """The names in it."""
         return self.of.names()
 
     @property
     def multiple_of(self) -> int:
+        """Nothing is promised."""
         return 1
 
     def __str__(self) -> str:
@@ -271,7 +282,8 @@ class Scalar:
 
     def _joined(self, sign: str, other: Scalar | Size | float, join: Callable[[float, float], float]) -> Scalar:
         b = Scalar.of(other)
-        return Scalar(f"({self.text} {sign} {b.text})", lambda env: join(self.value(env), b.value(env)), self.names | b.names)
+        text = f"({self.text} {sign} {b.text})"
+        return Scalar(text, lambda env: join(self.value(env), b.value(env)), self.names | b.names)
 
     def __add__(self, other: Scalar | Size | float) -> Scalar:
         return self._joined("+", other, lambda a, b: a + b)

@@ -86,7 +86,7 @@ class Loop:
         """Whether all its tiles are full whatever the sizes: a fixed tile that divides the axis and every share."""
         tile = self.tile.constant
         shares = self.unit.divisor() if self.split else 0
-        return bool(tile) and self.extent.divisor() % tile == 0 and (tile == 1 or shares % tile == 0)
+        return tile == 1 or (tile is not None and self.extent.divisor() % tile == 0 and shares % tile == 0)
 
     @property
     def range(self) -> Range:

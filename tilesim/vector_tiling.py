@@ -11,10 +11,11 @@ from tilesim.nest import split_loops
 from tilesim.phase_plan import PhasePlan
 from tilesim.program import Loop, Phase
 
+
 def vector_plan(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
 ) -> PhasePlan:
-    """The plan of a vector phase: the largest tiles that fit a core's share; `wanted` fixes tiles and "cores" by hand."""
+    """The plan of a vector phase: the largest tiles that fit; `wanted` fixes tiles and "cores" by hand."""
     limits = list(limits)
     available = wanted.get("cores", chip.cores.vector)
     sizes = dict(dims)
@@ -30,8 +31,11 @@ def vector_plan(
             found = min((q.largest(tile.name, sizes, cap, tile.multiple_of) for q in limits), default=cap)
             tiles[tile.name] = max(found, min(tile.multiple_of, max(cap, 1)))
             reasons[tile.name] = (
-                "the whole axis of a core's share" if found == longest else tile.cap_reason or f"at most {tile.cap}"
-                if found == cap else "the largest that fits"
+                "the whole axis of a core's share"
+                if found == longest
+                else tile.cap_reason or f"at most {tile.cap}"
+                if found == cap
+                else "the largest that fits"
             )
             if any(loop.even for loop in users):  # equal tiles need no more than the largest of them
                 tiles[tile.name] = -(-longest // -(-longest // tiles[tile.name]))
@@ -63,4 +67,4 @@ def _longest_share(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
     if not loop.split or loop.split == "dealt":
         return max(extent, 1)
     unit = int(loop.unit.bind(sizes))
-    return max(min(extent, -(-(-(-extent // unit)) // available) * unit), 1)
+    return max(min(extent, -(-_units(loop, sizes) // available) * unit), 1)

@@ -60,7 +60,7 @@ class Tensor:
 
 @dataclass(eq=False)
 class Buffer:
-    """On-chip memory of one tile. `slots` is one number with two effects: it multiplies the bytes, and it alone permits overlap.
+    """On-chip memory of one tile. `slots` has two effects: it multiplies the bytes, and it alone permits overlap.
 
     `shape` is what a tile uses (the tail of an axis less); `allocated` is what is paid for, in elements, its last axis
     padded to a block of 32 bytes.
@@ -115,14 +115,17 @@ class View:
 
     @property
     def shape(self) -> Shape:
+        """Its sizes [elements]."""
         return (*self.expanded, *(self.sizes[i] for i in self.kept))
 
     @property
     def dtype(self) -> str:
+        """The dtype of its elements."""
         return self.base.dtype
 
     @property
     def space(self) -> str:
+        """The memory that it is in."""
         return self.base.space
 
     @property
@@ -179,7 +182,7 @@ def view(base: Tensor | Buffer) -> View:
 
 @dataclass(frozen=True)
 class Value:
-    """A view of a buffer as it is after the buffer's n-th write in its phase; reading it after a later write is refused."""
+    """A view of a buffer after the buffer's n-th write in its phase; reading it after a later write is refused."""
 
     view: View
     write: int
@@ -187,14 +190,17 @@ class Value:
 
     @property
     def shape(self) -> Shape:
+        """Its sizes [elements]."""
         return self.view.shape
 
     @property
     def dtype(self) -> str:
+        """The dtype of its elements."""
         return self.view.dtype
 
     @property
     def buffer(self) -> Buffer:
+        """The buffer that it is a view of."""
         base = self.view.base
         if not isinstance(base, Buffer):
             raise TypeError(f"{base.name} is a tensor, not a buffer")
