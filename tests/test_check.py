@@ -61,6 +61,7 @@ def test_convolutions_that_the_vendor_accepts(case):
     verdict = check(CONV, case.dims, chip=chip, dtype=case.dtype, mask=case.mask)
     assert verdict.status.code == 0
     assert not verdict.broken
+    assert verdict.ok == case.fits, "the vendor keeps one row even where it does not fit"
 
 
 def test_a_convolution_without_tokens_would_divide_by_zero():
@@ -232,6 +233,11 @@ def test_the_inequalities_are_the_documented_ones():
 def test_no_limit_where_another_kernel_takes_over():
     verdict = check(GLU, {"self": (64, 6), "dim": -1}, chip=PR)
     assert not {"X", "N", "Y"} & verdict.limits.keys()
+
+
+def test_a_dtype_without_a_kernel_has_limits_of_its_rules():
+    assert check(GLU, {"self": (0, 0)}, chip=PR, dtype="int32").limits == {}
+    assert check(GATED, DIMS, chip=PR, dtype="int32").limits == {"C": 20, "R": 640}
 
 
 def test_bad_input_is_not_a_verdict():

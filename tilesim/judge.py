@@ -50,9 +50,12 @@ def findings(call: Call, chip: Chip) -> list[Finding]:
 
 def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
     """The inequalities of a call's kernel; none where the operator does not exist for the chip and dtype."""
-    if call.dtype not in call.operator.dtypes.get(chip.family, ()):
-        return ()
-    return _inequalities(call.operator.record(call, chip), chip)
+    return _inequalities(call.operator.record(call, chip), chip) if exists(call, chip) else ()
+
+
+def exists(call: Call, chip: Chip) -> bool:
+    """Whether there is a kernel of the operator for the chip and the dtype."""
+    return call.dtype in call.operator.dtypes.get(chip.family, ())
 
 
 def balances(call: Call, chip: Chip) -> list[Balance]:

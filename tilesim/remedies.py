@@ -10,7 +10,7 @@ from typing import Any
 from tilesim.calls import resized, retensored
 from tilesim.chip import Chip, chips_shipped, load_chip
 from tilesim.errors import BadChip
-from tilesim.judge import Balance, lifted, limits_of, passes
+from tilesim.judge import Balance, exists, lifted, limits_of, passes
 from tilesim.operator import Call, Dimension, Finding
 from tilesim.shapes import TensorSpec
 from tilesim.sizes import Size
@@ -79,7 +79,7 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
 
     def holds(value: int) -> bool:
         changed = resized(call, {dim.name: value})
-        variant = call.operator.variant(changed, chip)
+        variant = call.operator.variant(changed, chip) if exists(call, chip) else ""
         if variant not in slacks:  # another size may mean another kernel, with inequalities of its own
             slacks[variant] = [
                 (i.right - i.left).substitute({**i.minimum, **others})
