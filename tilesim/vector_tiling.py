@@ -51,7 +51,8 @@ def vector_plan(
 
 def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:
     step = loop.tile if loop.split == "dealt" else loop.unit
-    return -(-int(loop.extent.bind(sizes)) // max(int(step.bind(sizes)), 1))
+    each = -(-int(loop.extent.bind(sizes)) // max(int(step.bind(sizes)), 1))
+    return each * int(loop.rows.bind(sizes)) if loop.split == "dealt" else each
 
 
 def _parts(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
