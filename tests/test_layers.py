@@ -11,12 +11,12 @@ import tilesim
 PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
-    "status sizes dtypes shapes chip_tables chip_text",
+    "files status sizes dtypes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
     "views tree verify program functions nest matmul elementwise operator rules calls",
-    "ops fits judge flow graph cost execute",
+    "ops fits judge flow execute banks traffic fusion cost graph",
     "schedule remedies checker",
-    "phase_plan vector_tiling cube_tiling plan",
+    "phase_plan vector_tiling cube_tiling plan counts",
     "events timeline arrays run accuracy sweep whatif search measured validate compare aclnn buffers",
     "listing report plot validation_plot trace",
     "cli __init__ __main__",

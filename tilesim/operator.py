@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from tilesim.chip import Chip
 from tilesim.errors import BadOperator, TilesimError
-from tilesim.program import Kernel
+from tilesim.program import Instr, Kernel
 from tilesim.shapes import Pattern, Solution, TensorSpec
 from tilesim.sizes import ONE, Size, dim
 from tilesim.status import TILING_ERROR, Status
@@ -142,7 +142,7 @@ def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class VendorTiling:
-    """What the vendor's host code hands to its kernel: fields in the vendor's order, the key, the blocks of the launch."""
+    """What the vendor's host code hands to its kernel: fields in the vendor's order, key, blocks of the launch."""
 
     data: Mapping[str, int]
     key: int
@@ -151,6 +151,17 @@ class VendorTiling:
     """What the first call asks for; None for the platform's own part and the tensors that phases hand on."""
     ub_available_bytes: int | None = None
     """What the tiling counts on; None for the budget of the inequalities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run of an instruction passes: rows of its result, vectors, and of a copy bursts and bytes."""
+
+    instr: Instr
+    rows: int
+    vectors: int
+    bursts: int
+    bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +195,8 @@ class Operator:
     """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
     """The vendor's tiling data, from the tiles of the plan, where its rule is public."""
+    counted: Callable[[Work], Mapping[str, int]] | None = None
+    """The names that the vendor's kernel counts one run of an instruction under, where that kernel is public."""
 
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:

@@ -14,7 +14,7 @@ from tilesim.dtypes import itemsize
 from tilesim.elementwise import cast, elementwise
 from tilesim.functions import one_minus, sigmoid
 from tilesim.isa import REGISTERS
-from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, result
+from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, Work, result
 from tilesim.program import Kernel, Phase
 from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.shapes import INT64_MAX
@@ -49,8 +49,8 @@ KEY_OF_BIG = 1 << 8
 def kernel(k: Kernel) -> None:
     """Record the vendor's own kernel, or the composite of other operators that stands in for it.
 
-    Small rows go several at a time ("small"), large ones in parts that are dealt to the cores ("big"). Five buffers of two
-    slots are all that takes bytes: the vector function keeps its values in registers.
+    Small rows go several at a time ("small"), large ones in parts that are dealt to the cores ("big"). Five buffers of
+    two slots are all that takes bytes: the vector function keeps its values in registers.
     """
     if k.variant == "empty":
         k.route = "empty"
@@ -99,7 +99,7 @@ def gradients(p: Phase, a_view: View, b_view: View, grad_view: View) -> tuple[Va
 
 
 def composite(k: Kernel) -> None:
-    """SplitV, Sigmoid, Mul, Mul, Sub, Mul, ConcatD, each a launch of its own; float16 goes through float32, bfloat16 not.
+    """SplitV, Sigmoid, Mul, Mul, Sub, Mul, ConcatD, each a launch; float16, not bfloat16, is cast to float32.
 
     Source: the host code of aclnnGluBackward for products without the kernel.
     """
@@ -152,16 +152,20 @@ def variant(call: Call, chip: Chip) -> str:
         return "empty"
     if route(call, chip) == "kernel":
         return "big" if row > buffer_elements(call.dtype, chip.memory.ub.visible_bytes) else "small"
-    fits = 4 * row * itemsize(call.dtype) <= chip.memory.ub.visible_bytes // 2  # two halves in two slots, and room to spare
+    # Two halves in two slots, and room to spare.
+    fits = 4 * row * itemsize(call.dtype) <= chip.memory.ub.visible_bytes // 2
     return "composite" if fits else "composite big"
 
 
 def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
     """Rows of a step, or elements of a part of a row, as the vendor's tiling has them."""
-    kind, elements = variant(call, chip), buffer_elements(call.dtype, chip.memory.ub.visible_bytes) if call.dtype in WORDS_PER_ELEMENT else 0
-    if kind == "small":
-        return {"rows": elements // row_pitch(call.dtype, call.dims["N"] * call.dims["Y"])}
-    return {"part": elements} if kind == "big" else {}
+    kind = variant(call, chip)
+    if kind not in ("small", "big"):
+        return {}
+    elements = buffer_elements(call.dtype, chip.memory.ub.visible_bytes)
+    if kind == "big":
+        return {"part": elements}
+    return {"rows": elements // row_pitch(call.dtype, call.dims["N"] * call.dims["Y"])}
 
 
 def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
@@ -195,6 +199,16 @@ def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     key = KEY_OF_DTYPE[call.dtype] | (KEY_OF_BIG if big else 0)
     # The 8 KiB only size the buffer: what is counted on is less them, while the buffers must fit all that is visible.
     return VendorTiling(data, key, used, 0, chip.memory.ub.visible_bytes - KEPT_BYTES)
+
+
+def counted(work: Work) -> Mapping[str, int]:
+    """What the vendor's kernel counts for one run of an instruction: blocks, registers of 256 bytes, copies, bytes."""
+    op, target = work.instr.op, work.instr.dst.base.name
+    if op == "copy":
+        way = "in" if work.instr.pipe == "mte2" else "out"
+        block = {"ub_blocks": 1} if target == "aIn" else {}
+        return {f"dma_{way}": 1, f"bytes_{way}": work.bytes, **block}
+    return {"register_iterations": work.vectors} if (op, target) == ("vld", "aRegister") else {}
 
 
 def route(call: Call, chip: Chip) -> str:
@@ -296,4 +310,5 @@ glu_backward = Operator(
     variant=variant,
     tiles=tiles,
     tiling=tiling,
+    counted=counted,
 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tilesim.chip import Chip
 from tilesim.dtypes import itemsize
 from tilesim.isa import REGISTERS
-from tilesim.operator import Argument, Call, Dimension, Operator, Option, Outcome, Rule, VendorTiling, result
+from tilesim.operator import Argument, Call, Dimension, Operator, Option, Outcome, Rule, VendorTiling, Work, result
 from tilesim.program import Kernel, Phase
 from tilesim.rules import (
     about,
@@ -49,10 +49,14 @@ TILING_KEYS = {"bfloat16": 10000, "float16": 10001}
 def kernel(k: Kernel) -> None:
     """Record the backward: a core owns columns of H, and sums its weight gradients over S by a binary counter.
 
-    Tiles of S are equal within a row. The vector function holds its values in registers, so that only planes of products,
-    the counter and what is copied take bytes. Against the vendor's kernel the recorded program differs in how a column is
-    folded: here by halves in one instruction of ⌈bytes/256⌉ vectors (`column_sum`), there in loads, adds and stores counted
-    singly; a push of the counter stands for one cached add and one copy, the drain for the adds that the pushes saved.
+    Tiles of S are equal within a row. The vector function holds its values in registers, so that only planes of
+    products, the counter and what is copied take bytes. `counted` says what the vendor's kernel counts for each.
+
+    On a unified buffer so small that a tile has one row, the second-last tile here reads one row of halo, since the
+    tensor has no more, and zeroes the other; the vendor's kernel reads both, the second beyond the end. So a row of the
+    batch has 1 register more to zero, and 1 row less to read and mask. For S=50, B=32 with a mask in 8193 bytes, which
+    the vendor's tiling takes although it does not fit: 256 registers zeroed against 224, 812,000 bytes read against
+    816,128, 4,704 loads and stores of the mask's broadcast against 4,736, 3,136 products with it against 3,168.
     """
     k.reserve("library", KEPT_BYTES, "what the tiling leaves to the library; source: its host code")
     grad_y, x = k["gradY"], k["x"]
@@ -126,6 +130,57 @@ def products(p: Phase, dtype: str, g: Value, x_in: Value, taps: Value, rows: Siz
     for i in range(TAPS):
         p.vst(p.mul(shifted[i], column, out=product), out=planes[TAPS - 1 - i])
     return planes, grad_x_out
+
+
+NAMES = {
+    ("cast", "maskVector"): "mask_cast",
+    ("move", "maskVector"): "mask_copy_or_cast",
+    ("mul", "gradYIn"): "mask_mul",
+    ("cast", "gradWeightOut"): "final_cast",
+    ("fill", ""): "duplicate_registers",
+    ("vld", ""): "load",
+    ("vst", ""): "store",
+    ("move", ""): "ub_copy",
+    ("drain", ""): "",
+}
+"""(instruction, buffer that it writes, "" for any) -> what the vendor's kernel does for it; else its own name."""
+
+
+def counted(work: Work) -> Mapping[str, int]:
+    """What the vendor's kernel counts for one run of an instruction, in registers of 256 bytes and in transfers.
+
+    Loads, casts, products and stores are those of the row function. A column sum is one instruction here and loads,
+    adds and stores of a library function there (`folded`). A push stands for one cached add and one copy: of n tiles
+    the vendor's adds n - ones(n) while it tiles and ones(n) at the end, so that the drain adds nothing to their sum.
+    """
+    op, target = work.instr.op, work.instr.dst.base.name
+    if op == "copy":
+        way = "in" if work.instr.pipe == "mte2" else "out"
+        return {f"transfers_{way}": 1, f"bytes_{way}": work.bytes}
+    if op == "column_sum":
+        (source,) = work.instr.reads()
+        return folded("reduce" if source.base.name == "planes" else "breduce", work.vectors)
+    if op == "push":
+        return {"cache_add": 1, "ub_copy": 1}
+    if op == "broadcast":
+        return {"mask_broadcast_load": work.rows, "mask_broadcast_store": work.rows}
+    name = NAMES.get((op, target)) or NAMES.get((op, ""), op)
+    return {name: work.vectors} if name else {}
+
+
+def folded(name: str, rows: int) -> Mapping[str, int]:
+    """Loads, stores and adds of the vendor's column sum of `rows` registers, which folds four halvings at a time.
+
+    Source: the reduction of the arch 3510 library, which the kernel reuses.
+    """
+    if rows == 1:
+        return {f"{name}_load": 1, f"{name}_store": 1, f"{name}_add": 0}
+    halvings = rows.bit_length() - 1
+    whole, fours = 1 << halvings, halvings // 4
+    tail = rows - whole
+    loads = 2 * tail + sum(whole >> 4 * i for i in range(fours)) + (1 << halvings % 4)
+    stores = tail + sum(whole >> 4 * i for i in range(1, fours + 1)) + 1
+    return {f"{name}_load": loads, f"{name}_store": stores, f"{name}_add": rows - 1}
 
 
 def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
@@ -223,6 +278,7 @@ masked_causal_conv1d_backward = Operator(
     ),
     kernel=kernel,
     tiling=tiling,
+    counted=counted,
     # The tiling keeps one row even where that does not fit, so the first call succeeds.
     overflow=SUCCESS,
 )
