@@ -6,7 +6,7 @@ costs no more than one at the start, and its times are exactly those of the plai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilesim.cost import bursts, vector_bytes
@@ -73,6 +73,20 @@ def nest_of(plan: PhasePlan, core: int) -> Nest:
 def event_count(plan: PhasePlan, core: int = 0, tiles: int | None = None) -> int:
     """How many events `phase_events` has, without making them."""
     return count(nest_of(plan, core), everything if tiles is None else windows(tiles))
+
+
+def widest(pairs: Sequence[tuple[PhasePlan, int]], most: int) -> int | None:
+    """The most tiles for which pairs of (phase, core) have no more than `most` events; at least 1, None for all."""
+
+    def size(tiles: int | None) -> int:
+        return sum(event_count(plan, core, tiles) for plan, core in pairs)
+
+    if size(None) <= most:
+        return None
+    tiles = 1
+    while size(tiles * 2) <= most:
+        tiles *= 2
+    return tiles
 
 
 def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, number: int = 0) -> Iterator[Event]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilesim import dtypes
 from tilesim.chip import Chip
-from tilesim.events import Event, phase_events
+from tilesim.events import Event, phase_events, widest
 from tilesim.flow import is_pattern, trips
 from tilesim.isa import ISA, ROUTES
 from tilesim.nest import Nest, Run
@@ -19,6 +19,8 @@ from tilesim.views import View
 
 LATENCY_SHARE = 1.15
 """A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
+SAMPLE = 1500
+"""Instructions that a sample of a phase has at most: some tens of milliseconds."""
 SECONDARY = ("fitted", "guess", "override")
 """What a figure can rest on that a result has to mention."""
 WORDS = {"fitted": "fits", "guess": "guesses", "override": "figures set by hand"}
@@ -34,6 +36,8 @@ class PhaseTime:
     cycles: int
     start_us: float
     time_us: float
+    makespan_cycles: int
+    """Of `cycles`, what the schedule of the slowest core takes with a direction of global memory to itself."""
     busy_cycles: dict[str, int]
     """Cycles that each pipe of the slowest core works."""
     shares: tuple[tuple[int, int], ...]
@@ -51,16 +55,24 @@ class PhaseTime:
         return max(self.busy_cycles.items(), key=lambda item: item[1], default=("", 0))
 
     @property
-    def waiting(self) -> bool:
-        """Whether slots and dependencies bound it rather than a pipe."""
-        return self.cycles > LATENCY_SHARE * self.longest[1]
-
-    @property
     def bound(self) -> str:
-        """The pipe that bounds it, "latency: slots/dependencies" if none does, "nothing" if there is no work."""
+        """What bounds it: its longest pipe if it takes hardly more than that, else what makes it longer.
+
+        That is "latency: slots/dependencies" where the pipes wait for each other, or "global memory" where reads and
+        writes of all cores together take longer than those of one direction; "nothing" if there is no work.
+        """
+        pipe, busy = self.longest
         if not self.cycles:
             return "nothing"
-        return "latency: slots/dependencies" if self.waiting else self.longest[0]
+        if self.cycles <= LATENCY_SHARE * busy:
+            return pipe
+        waits = self.makespan_cycles - busy
+        return "latency: slots/dependencies" if waits >= self.cycles - self.makespan_cycles else "global memory"
+
+    @property
+    def waiting(self) -> bool:
+        """Whether slots and dependencies bound it rather than a pipe or the memory."""
+        return self.bound.startswith("latency")
 
     @property
     def idle_share(self) -> float:
@@ -75,6 +87,7 @@ class PhaseTime:
             "core_kind": self.core_kind,
             "cores": self.cores,
             "cycles": self.cycles,
+            "makespan_cycles": self.makespan_cycles,
             "start_us": round(self.start_us, 6),
             "time_us": round(self.time_us, 6),
             "busy_cycles": dict(self.busy_cycles),
@@ -129,12 +142,14 @@ class Timeline:
         if longest is None or longest.time_us < self.overhead_us:
             return f"launch and sync: {_percent(self.overhead_us, self.time_us)} of the time"
         pipe, busy = longest.longest
-        share = f"{_percent(longest.time_us, self.time_us)} of the time"
+        part, share = _percent(busy, longest.cycles), f"{_percent(longest.time_us, self.time_us)} of the time"
+        if longest.bound == pipe:
+            return f"{longest.name}: {pipe} ({part} busy), {share}"
         if not longest.waiting:
-            return f"{longest.name}: {pipe} ({_percent(busy, longest.cycles)} busy), {share}"
+            return f"{longest.name}: global memory, shared by reads and writes ({pipe} busy {part}), {share}"
         causes = self.waits(longest.name)
         why = f"mostly for {next(iter(causes))}" if causes else "for others"
-        return f"{longest.name}: latency ({pipe} busy {_percent(busy, longest.cycles)}, waits {why}), {share}"
+        return f"{longest.name}: latency ({pipe} busy {part}, waits {why}), {share}"
 
     @property
     def rests_on(self) -> dict[str, tuple[str, ...]]:
@@ -158,28 +173,27 @@ class Timeline:
             parts.append(f"{WORDS[status]} in {', '.join(tables)}")
         return f"an estimate with {'; '.join(parts)}" if parts else "an estimate from measured and documented figures"
 
-    def waits(self, phase: str, tiles: int = 2) -> dict[str, float]:
+    def waits(self, phase: str) -> dict[str, float]:
         """What the busiest pipe of a phase waits for, to its share of the waiting; largest first.
 
-        Of the slowest core. What it waits for between its first and last instruction is a sample of `tiles` tiles of
-        every loop at the start, in the middle and at the end; what other pipes do after its last one is exact.
+        Of the slowest core. Of a long phase, what it waits for between its first and last instruction is a sample of
+        tiles at the start, in the middle and at the end; what other pipes do after its last one is always exact.
         """
-        plan = self._plan_of(phase)
-        pipe, _ = self.phase(phase).longest
-        _, core, _ = max(plan.shares, default=(0, 0, 0))
+        plan, spent = self._plan_of(phase), self.phase(phase)
+        pipe, busy = spent.longest
+        core = max(plan.shares, default=(0, 0, 0))[1]
         found: dict[str, int] = {}
         last, closing = 0, ""
-        for event in phase_events(plan, core, tiles):
+        for event in phase_events(plan, core, widest([(plan, core)], SAMPLE)):
             if event.pipe == pipe:
                 if event.waits_for:
                     found[event.waits_for] = found.get(event.waits_for, 0) + event.start_cycles - last
                 last = event.end_cycles
-            elif event.end_cycles == plan.cycles:
+            elif event.end_cycles == spent.makespan_cycles:
                 closing = f"{event.pipe} at the end"
-        idle, sampled = plan.cycles - self.phase(phase).longest[1], sum(found.values())
-        tail = plan.cycles - last
-        out = {name: (idle - tail) * waited / sampled / idle for name, waited in found.items()}
-        if tail:
+        idle, sampled, tail = spent.makespan_cycles - busy, sum(found.values()), spent.makespan_cycles - last
+        out = {name: (idle - tail) * waited / sampled / idle for name, waited in found.items() if idle}
+        if tail and idle:
             out[closing] = tail / idle
         return dict(sorted(out.items(), key=lambda item: (-item[1], item[0])))
 
@@ -255,6 +269,7 @@ def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
         cycles=plan.cycles,
         start_us=start_us,
         time_us=plan.cycles / clock_hz(chip, kind) * 1e6,
+        makespan_cycles=plan.scheduler.makespan(plan.slowest),
         busy_cycles=dict(plan.busy_cycles),
         shares=tuple((cycles, cores) for cycles, _, cores in plan.shares),
         chip_cores=chip.cores.cube if kind == "cube" else chip.cores.vector,
@@ -277,24 +292,31 @@ def waves(nest: Nest) -> int:
 
 def figures_used(plan: PhasePlan) -> Sequence[str]:
     """Keys of the chip's figures that the cycles and the time of a phase depend on."""
-    kind, chip = plan.phase.core_kind, plan.chip
+    kind, tables = plan.phase.core_kind, plan.chip.tables()
     names = dict.fromkeys([f"cores.{kind}", f"clock.{kind}_hz"])
     if plan.moved:
-        names |= dict.fromkeys(["memory.gm.read_bytes_per_s", "memory.l2.read_bytes_per_s"])
-    if any(name.startswith("write ") for name in plan.moved):
-        names |= dict.fromkeys(["memory.gm.write_bytes_per_s", "memory.l2.absorbed_write_bytes"])
+        names |= dict.fromkeys(f"memory.gm.{key}" for key in tables["memory.gm"].figures() if _of_time(key, kind))
+        names |= dict.fromkeys(f"memory.l2.{key}" for key in tables["memory.l2"].figures() if _of_time(key, kind))
+    if kind == "vector" and "overhead" in tables:
+        names |= dict.fromkeys(f"overhead.{key}" for key in tables["overhead"].figures())
     for instr in plan.phase.instructions():
         row = ISA[instr.op]
         width = max(dtypes.itemsize(v.dtype) for v in (instr.dst, *instr.src) if isinstance(v, View) and v.shape)
         if instr.op in ("copy", "copy_transposed"):
             table = f"copy.{ROUTES[instr.route][0]}"
-            names |= dict.fromkeys(f"{table}.{key}" for key in chip.tables()[table].figures())
+            names |= dict.fromkeys(f"{table}.{key}" for key in tables[table].figures())
         elif instr.op == "mmad":
             names |= dict.fromkeys(["cube.head_cycles", f"cube.macs_per_cycle_{8 * min(width, 4)}bit"])
         elif row.cost:
             narrow = {1: "_8bit", 2: "_16bit"}.get(width, "")
             names |= dict.fromkeys([f"cost.{row.cost}.head_cycles", f"cost.{row.cost}.cycles_per_vector{narrow}"])
     return tuple(names)
+
+
+def _of_time(key: str, core_kind: str) -> bool:
+    """Whether a figure of global memory or the cache says how fast it is for a kind of cores."""
+    others = ("ub_", "read_alone") if core_kind == "cube" else ("cube_", "l1_")
+    return key not in ("size_bytes", "line_bytes") and not any(other in key for other in others)
 
 
 def _percent(part: float, whole: float) -> str:
