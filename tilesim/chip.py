@@ -25,8 +25,10 @@ from tilesim.chip_tables import (
     Kernel,
     Launch,
     Memory,
+    Overhead,
     Table,
     Text,
+    Tiling,
     Vector,
     Workspace,
     tables_in,
@@ -72,6 +74,8 @@ class Chip(Frozen):
     """How fast they run."""
     vector: Vector
     """The vector unit."""
+    overhead: Overhead
+    """What vector instructions cost beside their class."""
     memory: Memory
     """Memories of a core, global memory, cache."""
     copies: Copies = Field(alias="copy")
@@ -82,6 +86,8 @@ class Chip(Frozen):
     """The cube unit."""
     launch: Launch
     """Launch and sync."""
+    tiling: Tiling
+    """How elementwise operators are cut."""
     workspace: Workspace
     """The system's part of a workspace."""
     kernels: dict[str, Kernel] = Field(default_factory=dict)

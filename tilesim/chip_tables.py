@@ -62,6 +62,10 @@ class Table(Frozen):
     """How far the figures can be trusted."""
     note: str = ""
     """What else is known: the figure that was not used, the conditions of the measurement."""
+    n: CountOrZero = 0
+    """Measured rows that fitted figures rest on; 0 if not counted."""
+    error: AmountOrZero = 0.0
+    """Mean absolute error of those rows after the fit [%]."""
     guesses: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Keys of this table that are guesses although the others are not."""
 
@@ -104,6 +108,19 @@ class Vector(Table):
     """What one repeat of a vector instruction takes [bytes]."""
 
 
+class Overhead(Table):
+    """What a vector instruction costs beside the head and slope of its class."""
+
+    conflict_cycles_per_vector: AmountOrZero
+    """Of every vector whose two sources are read from the same bank group [cycles]."""
+    count_mode_cycles: AmountOrZero
+    """Of an instruction whose bytes are no whole number of vectors [cycles]."""
+    call_cycles: AmountOrZero
+    """Of a run of consecutive vector instructions, which is one vector function; 0 where there are none [cycles]."""
+    operand_cycles_per_vector: AmountOrZero
+    """Of every vector that enters or leaves a vector function [cycles]."""
+
+
 class OnChip(Table):
     """One memory of one core."""
 
@@ -144,9 +161,15 @@ class GlobalMemory(Table):
     size_bytes: Count
     """Capacity [bytes]."""
     read_bytes_per_s: Amount
-    """Read by all cores together [bytes/s]."""
+    """Read by the vector cores together while they also write as much [bytes/s]."""
     write_bytes_per_s: Amount
     """Written by all cores together [bytes/s]."""
+    read_alone_bytes_per_s: Amount
+    """Read by the vector cores together while nothing is written [bytes/s]."""
+    cube_read_bytes_per_s: Amount
+    """Read by the cube cores together [bytes/s]."""
+    unaligned_stretch: Amount
+    """How much longer reads of rows take whose pitch is no multiple of a cache line."""
 
 
 class SharedCache(Table):
@@ -155,11 +178,19 @@ class SharedCache(Table):
     size_bytes: Count
     """Capacity [bytes]."""
     read_bytes_per_s: Amount
-    """Hits by all cores together [bytes/s]."""
+    """Hits by the vector cores together [bytes/s]."""
+    l1_read_bytes_per_s: Amount
+    """Hits by the cube cores together [bytes/s]."""
+    write_bytes_per_s: Amount
+    """Writes that the cache absorbs, by all cores together [bytes/s]."""
     absorbed_write_bytes: CountOrZero
-    """What a kernel can write before it pays for global memory [bytes]."""
+    """What a kernel that reads as much as it writes can write before it pays for global memory [bytes]."""
     line_bytes: Count
     """A line [bytes]."""
+    same_address_ub_stretch: Amount
+    """How much longer the vector cores take to read the same addresses at the same time."""
+    same_address_l1_stretch: Amount
+    """How much longer the cube cores take to read the same addresses at the same time."""
 
 
 class Memory(Frozen):
@@ -186,7 +217,10 @@ class Memory(Frozen):
 
 
 class Copy(Table):
-    """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles."""
+    """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles or more.
+
+    Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts.
+    """
 
     latency_cycles: AmountOrZero
     """Before the first byte arrives [cycles]."""
@@ -197,9 +231,13 @@ class Copy(Table):
     issue_cycles: AmountOrZero
     """No copy instruction takes less [cycles]."""
     burst_cycles: AmountOrZero
-    """No burst takes less [cycles]."""
+    """No burst of several takes less [cycles]."""
+    partial_burst_cycles: AmountOrZero
+    """No burst of several takes less if its bytes are no multiple of 32 [cycles]."""
     burst_align_bytes: Count
     """A burst costs as if it were rounded up to this [bytes]."""
+    burst_gap_bytes: AmountOrZero
+    """What every burst of several costs the memory beside its bytes [bytes]."""
 
 
 class Copies(Frozen):
@@ -290,6 +328,13 @@ class Launch(Table):
     """Every further block [us]."""
     sync_us: AmountOrZero
     """All cores wait for each other, once [us]."""
+
+
+class Tiling(Table):
+    """How the library cuts elementwise operators."""
+
+    copy_bytes: Count
+    """The copy beyond which a larger one gains nothing, so that no tile of a tensor is larger [bytes]."""
 
 
 class Workspace(Table):

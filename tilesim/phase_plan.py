@@ -10,13 +10,15 @@ from typing import Any
 
 from tilesim import dtypes
 from tilesim.chip import Chip
-from tilesim.cost import Costs, Rates, moved_bytes, rates
+from tilesim.cost import Costs
 from tilesim.execute import Home, PhaseJob
 from tilesim.fits import budget
-from tilesim.isa import REGISTERS, SPACES
-from tilesim.nest import Nest, Nests, totals
+from tilesim.fusion import parts as vector_functions
+from tilesim.isa import REGISTERS, ROUTES, SPACES
+from tilesim.nest import Nest, Nests, Step, split_loops, totals
 from tilesim.program import Phase
 from tilesim.schedule import Scheduler
+from tilesim.traffic import Rates, Traffic, bursts, moved_bytes, paid_bytes, rates, read_together
 from tilesim.views import Buffer, Tensor
 
 
@@ -47,29 +49,73 @@ class PhasePlan:
     @functools.cached_property
     def moved(self) -> dict[str, int]:
         """Bytes of each tensor that all cores together read and write in global memory."""
+        return {name: size for name, size in self._traffic.items() if not name.startswith("paid ")}
+
+    @functools.cached_property
+    def _traffic(self) -> dict[str, int]:
+        """`moved`, and under "paid ..." what the memory spends on it."""
         out: dict[str, int] = {}
         for nest, _, count in self.nests:
-            for name, size in totals(nest, moved_bytes).items():
+            for name, size in totals(nest, self._amounts).items():
                 out[name] = out.get(name, 0) + size * count
         return out
+
+    def _amounts(self, step: Step) -> dict[str, int]:
+        moved = moved_bytes(step)
+        if not moved:
+            return moved
+        paid = paid_bytes(self.chip, bursts(step), ROUTES[step.instr.route][0])
+        return moved | {f"paid {name}": paid for name in moved}
 
     @functools.cached_property
     def rates(self) -> Rates:
         """What one core gets of global memory."""
         views = (v for i in self.phase.instructions() for v in (*i.reads(), i.dst))
-        whole = {v.base.name: tensor_bytes(v.base, self.sizes) for v in views if isinstance(v.base, Tensor)}
-        unique = {name: min(size, whole[name.split(" ", 1)[1]]) for name, size in self.moved.items()}
-        return rates(self.chip, self.phase.core_kind, self.moved, unique, max(self.cores, 1))
+        tensors = {v.base.name: v.base for v in views if isinstance(v.base, Tensor)}
+        whole = {name: tensor_bytes(tensor, self.sizes) for name, tensor in tensors.items()}
+        overwritten = self.phase.kernel.overwrites
+        split = [loop.name for loop, _ in split_loops(self.phase)] if self.cores > 1 else []
+        together = read_together(self.phase, split) if split else set()
+        reads: dict[str, Traffic] = {}
+        moved = paid = distinct = 0
+        for key, size in self.moved.items():
+            way, name = key.split(" ", 1)
+            once = min(size, whole[name])
+            if way == "read":
+                kept = once if tensors[name].role == "workspace" else 0
+                cached = min(kept, self.chip.memory.l2.absorbed_write_bytes)
+                reads[name] = Traffic(size, self._traffic[f"paid {key}"], once, cached, name in together)
+            else:
+                moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
+                distinct += 0 if overwritten.get(name) in whole else once
+        return rates(self.chip, self.phase.core_kind, reads, Traffic(moved, paid, distinct), max(self.cores, 1))
 
     @functools.cached_property
     def scheduler(self) -> Scheduler:
         """The schedule of its instructions at their prices."""
-        return Scheduler(self.phase, Costs(self.chip, self.rates).cycles)
+        costs = Costs(self.chip, self.rates, self.homes, vector_functions(self.phase))
+        return Scheduler(self.phase, costs.cycles)
+
+    @functools.cached_property
+    def makespans(self) -> list[int]:
+        """Cycles of the schedule of every distinct share, in the order of `nests`."""
+        return [self.scheduler.makespan(nest) for nest, _, _ in self.nests]
 
     @functools.cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """(cycles, first core, cores) of every distinct share of the phase."""
-        return [(self.scheduler.makespan(nest), first, count) for nest, first, count in self.nests]
+        """(cycles, first core, cores) of every distinct share of the phase.
+
+        A schedule gives every pipe the whole rate of its direction, but reads and writes share the memory. So no share
+        ends before the memory has passed what all cores read and write, and of the time in which the longest pipe
+        waits only half can hide behind that; nor does it take longer than all its instructions one after another.
+        """
+        floor = self.rates.floor_cycles
+        out = []
+        for (nest, first, count), makespan in zip(self.nests, self.makespans, strict=True):
+            busy = self.scheduler.busy(nest).values()
+            shared = floor + (makespan - max(busy)) // 2
+            out.append((max(makespan, min(sum(busy), shared)), first, count))
+        return out
 
     @property
     def cycles(self) -> int:

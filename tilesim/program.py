@@ -292,6 +292,8 @@ class Kernel:
     reserves: dict[str, Reserve] = field(default_factory=dict)
     statics: list[Buffer] = field(default_factory=list)
     workspaces: dict[str, Tensor] = field(default_factory=dict)
+    overwrites: dict[str, str] = field(default_factory=dict)
+    """Outputs that lie where an input does, by the input's name: the memory holds those bytes once."""
     _written_in: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:

@@ -186,8 +186,9 @@ class Timeline:
         last, closing = 0, ""
         for event in phase_events(plan, core, widest([(plan, core)], SAMPLE)):
             if event.pipe == pipe:
-                if event.waits_for:
-                    found[event.waits_for] = found.get(event.waits_for, 0) + event.start_cycles - last
+                if event.waited_cycles:
+                    cause = event.waits_for or "others"
+                    found[cause] = found.get(cause, 0) + event.waited_cycles
                 last = event.end_cycles
             elif event.end_cycles == spent.makespan_cycles:
                 closing = f"{event.pipe} at the end"

@@ -1,0 +1,174 @@
+"""What copies ask of global memory: bursts, bytes, and the rate that each core gets while a phase runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilesim import dtypes
+from tilesim.chip import Chip
+from tilesim.nest import Sizes, Step
+from tilesim.program import Phase
+from tilesim.sizes import Size
+from tilesim.views import Buffer, Tensor, View
+
+COPIES = ("copy", "copy_transposed")
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, `pitch_bytes` from start to start."""
+
+    count: int
+    bytes: int
+    pitch_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all runs."""
+        return self.count * self.bytes
+
+
+def bursts(step: Step) -> Bursts:
+    """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
+    instr = step.instr
+    source = instr.src[0]
+    views = [v for v in (source, instr.dst) if isinstance(v, View)]
+    outside = next((v for v in views if v.space == "gm"), None)
+    side = outside or instr.dst
+    item = dtypes.itemsize(side.dtype)
+    whole = math.prod(s.bind(step.sizes) for s in side.sizes)
+    if outside is None:
+        return Bursts(1, whole * item)
+    run = min(_contiguous(v, step.sizes) for v in views)
+    run = run if run and whole % run == 0 else 1
+    return Bursts(whole // run, run * item, _pitch(outside, step.sizes, run) * item)
+
+
+def _contiguous(view: View, sizes: Sizes) -> int:
+    """Elements that follow each other without a gap."""
+    full = [s.bind(sizes) for s in _stored(view)]
+    run = 1
+    for size, all_of_it in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
+        run *= size
+        if size != all_of_it:
+            break
+    return int(run)
+
+
+def _pitch(view: View, sizes: Sizes, run: int) -> int:
+    """Elements from the start of one run to the start of the next."""
+    full = [s.bind(sizes) for s in view.base.shape]
+    inside = outside = 1
+    for size, all_of_it in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
+        inside, outside = inside * size, outside * all_of_it
+        if inside >= run:
+            break
+    return int(outside)
+
+
+def _stored(view: View) -> Sequence[Size]:
+    return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
+
+
+def moved_bytes(step: Step) -> dict[str, int]:
+    """{"read x" or "write x": bytes} that a copy moves of a tensor in global memory; empty for other instructions."""
+    if step.instr.op not in COPIES:
+        return {}
+    source = step.instr.src[0]
+    if isinstance(source, View) and source.space == "gm":
+        return {f"read {source.base.name}": bursts(step).total_bytes}
+    if step.instr.dst.space == "gm":
+        return {f"write {step.instr.dst.base.name}": bursts(step).total_bytes}
+    return {}
+
+
+def paid_bytes(chip: Chip, runs: Bursts, route: str) -> int:
+    """What the memory spends on the bursts of a copy, in bytes of an ideal copy."""
+    figures = chip.copies.path(route)
+    unit = figures.burst_align_bytes
+    if runs.count == 1:
+        return -(-runs.bytes // unit) * unit
+    stretch = 1.0
+    if route == "gm_ub" and runs.pitch_bytes % chip.memory.l2.line_bytes:
+        stretch = chip.memory.gm.unaligned_stretch
+    return math.ceil(runs.count * (runs.bytes * stretch + figures.burst_gap_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Bytes per cycle that one core gets of global memory while a phase runs; inf where only the core limits."""
+
+    read: Mapping[str, float] = field(default_factory=dict)
+    """Of every tensor that is read."""
+    write: float = math.inf
+    floor_cycles: int = 0
+    """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a phase reads of one tensor, or writes to all: `moved` bytes, for which the memory spends `paid`.
+
+    `distinct` of them are no repetition (of writes, also not where something was read), `cached` of these are in the
+    cache already; `together` says that all cores read the same addresses at the same time.
+    """
+
+    moved: int
+    paid: int
+    distinct: int
+    cached: int = 0
+    together: bool = False
+
+
+def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: int) -> Rates:
+    """What one of `active` cores gets of global memory.
+
+    Distinct bytes cross global memory once and repeated reads hit the cache, which also absorbs its share of the writes,
+    the larger the more of what the phase touches is written. Reads beside writes are slower, byte for byte.
+    """
+    gm, l2 = chip.memory.gm, chip.memory.l2
+    cube = core_kind == "cube"
+    hit = l2.l1_read_bytes_per_s if cube else l2.read_bytes_per_s
+    stretch = l2.same_address_l1_stretch if cube else l2.same_address_ub_stretch
+    hz = chip.clock.cube_hz if cube else chip.clock.vector_hz
+    touched = sum(t.distinct for t in reads.values())
+    mixed = min(1.0, writes.moved / touched) if touched else 1.0
+    per_byte = (
+        1 / gm.cube_read_bytes_per_s if cube else (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
+    )
+    rate: dict[str, float] = {}
+    total = 0.0
+    for name, t in reads.items():
+        if not t.moved:
+            continue
+        spent = t.paid / t.moved
+        outside, inside = (t.distinct - t.cached) * spent, (t.moved - t.distinct + t.cached) * spent
+        seconds = outside * per_byte + inside / hit * (stretch if t.together else 1.0)
+        total += seconds
+        rate[name] = t.paid / seconds / active / hz
+    written = _write_seconds(chip, writes, touched)
+    total += written
+    return Rates(rate, writes.moved / written / active / hz if written else math.inf, math.floor(total * hz))
+
+
+def _write_seconds(chip: Chip, writes: Traffic, read: int) -> float:
+    if not writes.moved:
+        return 0.0
+    gm, l2 = chip.memory.gm, chip.memory.l2
+    dirty = min(1.0, writes.moved / (read + writes.distinct))
+    absorbed = min(writes.moved, 2 * dirty * l2.absorbed_write_bytes)
+    return (writes.paid - absorbed) / gm.write_bytes_per_s + absorbed / l2.write_bytes_per_s
+
+
+def read_together(phase: Phase, shared: Iterable[str]) -> set[str]:
+    """The tensors of which every core reads the same addresses in order; `shared` are the names of the split loops."""
+    moving = {f"{name}.{what}" for name in shared for what in ("start", "index", "row")} | {f"{phase.name}.core"}
+    found: dict[str, bool] = {}
+    for instr in phase.instructions():
+        for view in instr.reads():
+            if isinstance(view.base, Tensor):
+                here = not any(start.names() & moving for start in view.starts)
+                found[view.base.name] = found.get(view.base.name, True) and here
+    return {name for name, here in found.items() if here}
