@@ -67,6 +67,15 @@ class Verdict:
     on: Chip = field(repr=False)
 
     @property
+    def note(self) -> str:
+        """What the verdict alone does not tell: that the vendor launches what does not fit, and what it never asks."""
+        if self.verdict == "overflow" and self.status == SUCCESS:
+            return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
+        if self.ok and self.tiling_check:
+            return f"the vendor's tiling would fail its check '{self.tiling_check}', but is not asked"
+        return ""
+
+    @property
     def broken(self) -> tuple[Finding, ...]:
         """The rules that do not hold."""
         return tuple(rule for rule in self.rules if not rule.ok)
@@ -144,6 +153,7 @@ class Verdict:
             "tiling_check": self.tiling_check or None,
             "tiling_parameter": self.tiling_parameter or None,
             "culprit": self.culprit,
+            "note": self.note or None,
             "rules": [
                 {
                     "name": rule.name,
@@ -203,7 +213,8 @@ def judged(call: Call, chip: Chip) -> Verdict:
         verdict, status = "overflow", call.operator.overflow
     else:
         verdict, status = ("caution" if near else "fits"), SUCCESS
-    tiled = min(((rule.tiling, rule.parameter) for rule in broken if rule.tiling), default=((0, ""), ""))
+    failed = [*broken, *(f for rule in call.operator.unasked if not (f := rule.apply(call, chip)).ok)]
+    tiled = min(((rule.tiling, rule.parameter) for rule in failed if rule.tiling), default=((0, ""), ""))
     return Verdict(
         ok=verdict in ("fits", "caution"),
         verdict=verdict,

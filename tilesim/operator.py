@@ -55,11 +55,15 @@ class Argument:
     """The option that it belongs to: given with it, null without it."""
     alias: str = ""
     """What the vendor's interface calls it, where that is another name."""
+    contiguous: bool = False
+    """Whether the document takes it without gaps only."""
 
 
-def result(name: str, shape: str, *, dtype: str = "", option: str = "", alias: str = "") -> Argument:
+def result(
+    name: str, shape: str, *, dtype: str = "", option: str = "", alias: str = "", contiguous: bool = False
+) -> Argument:
     """An output tensor."""
-    return Argument(name, shape, OUTPUT, dtype, option, alias)
+    return Argument(name, shape, OUTPUT, dtype, option, alias, contiguous)
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,8 @@ def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
 class VendorTiling:
     """What the vendor's host code hands to its kernel: fields in the vendor's order, key, blocks of the launch."""
 
-    data: Mapping[str, int]
-    key: int
+    data: Mapping[str, int] | None
+    key: int | None
     block_dim: int
     workspace_bytes: int | None = None
     """What the first call asks for; None for the platform's own part and the tensors that phases hand on."""
@@ -183,6 +187,8 @@ class Operator:
     options: Sequence[Option] = ()
     attributes: Sequence[Attribute] = ()
     rules: Sequence[Rule] = ()
+    unasked: Sequence[Rule] = ()
+    """What the vendor's tiling function refuses although the first call accepts it, and does not ask the function."""
     split: str = ""
     """The attribute that says which axis stands between two folded runs."""
     overflow: Status = TILING_ERROR

@@ -18,6 +18,7 @@ from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
 from tilesim.phase_plan import PhasePlan, tensor_bytes
 from tilesim.program import Kernel
+from tilesim.status import Status
 from tilesim.vector_tiling import vector_plan
 
 WORKSPACE_ALIGN_BYTES = 512
@@ -40,6 +41,21 @@ class Plan:
     def operator(self) -> Operator:
         """The operator that is planned."""
         return self.call.operator
+
+    @property
+    def ok(self) -> bool:
+        """Whether its call fits."""
+        return self.verdict.ok
+
+    @property
+    def status(self) -> Status | None:
+        """What the vendor's first call returns for its call: success, or there would be no plan."""
+        return self.verdict.status
+
+    @property
+    def note(self) -> str:
+        """What else is to be known of it: that the vendor would launch it although it does not fit; often ""."""
+        return self.verdict.note
 
     @functools.cached_property
     def vendor(self) -> VendorTiling | None:

@@ -7,6 +7,7 @@ float64, the call is composed of other operators.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tilesim.chip import Chip
@@ -172,7 +173,7 @@ def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     """The 10 fields of the vendor's tiling. Source: its host code, activation/glu_grad."""
     kind = variant(call, chip)
     if kind == "empty":
-        return VendorTiling({}, 0, 0, 0)
+        return VendorTiling(None, None, 0, 0)
     if kind not in ("small", "big"):
         return None
     rows, row, cores = call.dims["X"], call.dims["N"] * call.dims["Y"], chip.cores.vector
@@ -274,6 +275,17 @@ def _a_row_fits(call: Call, chip: Chip) -> Outcome:
     return Outcome(elements >= pitch, expected, given)
 
 
+def _dtype_of_kernel(call: Call, chip: Chip) -> Outcome:
+    own = call.spec("self")
+    ok = own is None or chip.family != "950" or own.dtype in WORDS_PER_ELEMENT
+    return Outcome(ok, " or ".join(WORDS_PER_ELEMENT), own.dtype if own else UNKNOWN)
+
+
+def _has_elements(call: Call, chip: Chip) -> Outcome:
+    given = math.prod(call.dims.values())
+    return Outcome(chip.family != "950" or not call.complete or given > 0, "at least 1 element", str(given))
+
+
 dim_in_range = Rule("dim range", PARAM_INVALID, _dim_in_range, "dim", tiling=(3, "dim-range"))
 even = Rule("split axis even", PARAM_INVALID, _even, "self", tiling=(4, "odd-split"))
 sizes_exist = Rule("self sizes", PARAM_INVALID, _sizes_exist, "self")
@@ -304,7 +316,11 @@ glu_backward = Operator(
         shape("gradOut"),
         shape("out"),
         Rule("ub", TILING_ERROR, _something_left, "platform", tiling=(1, "ub")),
-        Rule("rows of a buffer", TILING_ERROR, _a_row_fits, "platform", tiling=(5, "group")),
+        Rule("rows of a buffer", TILING_ERROR, _a_row_fits, "platform", tiling=(6, "group")),
+    ),
+    unasked=(
+        Rule("self dtype of the kernel", None, _dtype_of_kernel, "self", tiling=(2, "dtype")),
+        Rule("self elements", None, _has_elements, "self", tiling=(5, "empty")),
     ),
     kernel=kernel,
     variant=variant,
