@@ -13,7 +13,7 @@ LAYERS = (
     "errors",
     "files status sizes dtypes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
-    "views tree verify program functions nest matmul elementwise operator rules calls",
+    "views tree verify program functions nest matmul elementwise operator rules calls pointwise",
     "ops fits judge flow execute banks traffic fusion cost graph",
     "schedule remedies checker",
     "phase_plan vector_tiling cube_tiling plan counts",

@@ -125,7 +125,7 @@ class _Reader:
         op, name = self.op, _name(self.op, key)
         if name is None:
             self.problems.append(_unknown(op, key))
-        elif isinstance(value, bool) and name in {o.name for o in op.options}:
+        elif isinstance(value := _choice(op, name, value), bool) and name in {o.name for o in op.options}:
             self.options[name] = value
         elif name in op.arguments:
             self._tensor(name, value)
@@ -273,12 +273,15 @@ def _value(op: Operator, name: str, text: str) -> Any:
     word = text.strip()
     lower = word.lower()
     option = name in {o.name for o in op.options}
+    if option and isinstance(choice := _choice(op, name, lower), bool):
+        return choice
     if option and lower in _BOOLS:
         return _BOOLS[lower]
     if name in op.arguments:
         return None if lower in _NULL else _spec(name, word, "true, false, " if option else "")
     if option:
-        raise BadInput(name, [f"{name}={text} is not true or false"])
+        words = next(o.words for o in op.options if o.name == name) or ("true", "false")
+        raise BadInput(name, [f"{name}={text} is not {' or '.join(words)}"])
     try:
         return int(word)
     except ValueError:
@@ -289,6 +292,12 @@ def _value(op: Operator, name: str, text: str) -> Any:
     except ValueError:
         pass
     raise BadInput(name, [f"{name}={text} is not a {'whole ' if name in op.sizes else ''}number"])
+
+
+def _choice(op: Operator, name: str, value: Any) -> Any:
+    """Whether an option is on, where `value` is one of its words; any other value as it is."""
+    words = next((o.words for o in op.options if o.name == name), ())
+    return words.index(value) == 1 if isinstance(value, str) and value in words else value
 
 
 def _spec(name: str, word: str, others: str) -> Any:

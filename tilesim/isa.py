@@ -72,6 +72,14 @@ def first_axis_gone(shapes: Sequence[Shape]) -> Shape:
     return shape[1:]
 
 
+def by_row(shapes: Sequence[Shape]) -> Shape:
+    """[rows, n] and [rows] -> [rows, n]."""
+    full, row = shapes
+    if full[:-1] != row:
+        raise ShapeError(f"shapes differ: {text(full)} takes one value a row, {text(full[:-1])}, not {text(row)}")
+    return full
+
+
 def given(_: Sequence[Shape]) -> Shape:
     """The shape of out=, which the author states."""
     raise ShapeError("the shape of the result is not known from its operands; give out=")
@@ -114,6 +122,17 @@ def _reciprocal(x: Array, out: Array) -> None:
 
 def _rounded(out: Array, x: Array) -> None:
     np.rint(x, out=out)
+
+
+def _selected(out: Array, mask: Array, a: Array, b: Array) -> None:
+    out[...] = np.where(mask != 0, a, b)
+
+
+def _by_row(function: Callable[..., Any]) -> Callable[..., None]:
+    def meaning(out: Array, x: Array, row: Array) -> None:
+        function(x, row[..., None], out=out)
+
+    return meaning
 
 
 def _column_sum(out: Array, x: Array) -> None:
@@ -190,6 +209,12 @@ ISA: dict[str, Row] = {
     "minimum": Row("v", "binary", _into(np.minimum)),
     "div": Row("v", "divide", _into(np.divide)),
     "divs": Row("v", "divide", _into(np.divide)),
+    # vector, one value of the second operand for every row of the first
+    "sub_rows": Row("v", "binary", _by_row(np.subtract), by_row),
+    "mul_rows": Row("v", "binary", _by_row(np.multiply), by_row),
+    "div_rows": Row("v", "divide", _by_row(np.divide), by_row),
+    # vector, three operands: the second where the first is not 0, else the third
+    "select": Row("v", "select", _selected),
     # vector, reading the destination: out += a * b
     "madd": Row("v", "binary", _multiply_add, accumulates=True),
     "axpy": Row("v", "binary", _multiply_add, accumulates=True),

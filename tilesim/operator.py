@@ -68,10 +68,11 @@ def result(
 
 @dataclass(frozen=True)
 class Option:
-    """A choice that is on or off; tensors that name it are there or not."""
+    """A choice that is on or off; tensors that name it are there or not. `words` may name the two, off first."""
 
     name: str
     default: bool = True
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

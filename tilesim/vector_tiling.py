@@ -24,7 +24,8 @@ def vector_plan(
     for tile in phase.tiles.values():
         users = [loop for loop in phase.loops() if tile.name in loop.tile.names()]
         longest = max((_longest_share(loop, sizes, available) for loop in users), default=1)
-        cap = longest if tile.cap is None else min(longest, int(tile.cap.bind(sizes)))
+        about = {**sizes, "copy_bytes": chip.tiling.copy_bytes, "vector_cores": available}
+        cap = longest if tile.cap is None else max(1, min(longest, int(tile.cap.bind(about))))
         if tile.name in wanted:
             tiles[tile.name], reasons[tile.name] = wanted[tile.name], "given"
         else:

@@ -1,0 +1,60 @@
+"""One step of AdamW with decoupled weight decay; `step` counts from 1 for the bias correction.
+
+The results lie where var, m and v do.
+"""
+
+from __future__ import annotations
+
+from tilesim.pointwise import flat_tiles, pointwise
+from tilesim.operator import Attribute, Option, result
+from tilesim.program import Kernel
+from tilesim.sizes import Scalar, attribute
+
+LR, DECAY, EPSILON = attribute("lr"), attribute("weight_decay"), attribute("epsilon")
+BETA1, BETA2 = attribute("beta1"), attribute("beta2")
+
+
+def unbiased(beta: str) -> Scalar:
+    """1 / (1 - beta^step)."""
+    return Scalar(f"1/(1 - {beta}^step)", lambda env: 1 / (1 - env[beta] ** env["step"]), frozenset((beta, "step")))
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    k.overwrites.update(varOut="var", mOut="m", vOut="v")
+    with k.vector("adam_w") as p:
+        for t in flat_tiles(k, p):
+            var, grad, m, v = (t.load(name) for name in ("var", "grad", "m", "v"))
+            if k.options["maximize"]:
+                grad = p.muls(grad, -1.0, out=grad)
+            var = p.muls(var, 1 - LR * DECAY, out=t.room("varOut"))
+            mean, work = t.room("mOut"), t.buffer("work")
+            m = p.add(p.muls(m, BETA1, out=mean), p.muls(grad, 1 - BETA1, out=work), out=mean)
+            t.store(m, "mOut")
+            square = t.room("vOut")
+            squared = p.muls(p.mul(grad, grad, out=work), 1 - BETA2, out=work)
+            v = p.add(p.muls(v, BETA2, out=square), squared, out=square)
+            t.store(v, "vOut")
+            spread = p.adds(p.sqrt(p.muls(v, unbiased("beta2"), out=work), out=work), EPSILON, out=work)
+            change = p.muls(m, unbiased("beta1"), out=grad)
+            change = p.muls(p.div(change, spread, out=work), -LR, out=work)
+            t.store(p.add(var, change, out=var), "varOut")
+
+
+adam_w = pointwise(
+    "adam_w",
+    kernel,
+    api="aclnnApplyAdamW",
+    about="one step of AdamW",
+    inputs="var grad m v",
+    outputs=(result("varOut", "*X"), result("mOut", "*X"), result("vOut", "*X")),
+    attributes=(
+        Attribute("lr", default=1e-3),
+        Attribute("beta1", default=0.9),
+        Attribute("beta2", default=0.999),
+        Attribute("weight_decay", default=0.0),
+        Attribute("epsilon", default=1e-8),
+        Attribute("step", default=1),
+    ),
+    options=(Option("maximize", default=False),),
+)

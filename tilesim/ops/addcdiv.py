@@ -1,0 +1,27 @@
+"""x1 + scalar * x2 / x3. The result takes the place of x1 in the unified buffer, so that tiles follow one another."""
+
+from __future__ import annotations
+
+from tilesim.pointwise import flat_tiles, pointwise
+from tilesim.operator import Attribute
+from tilesim.program import Kernel
+from tilesim.sizes import attribute
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    with k.vector("addcdiv") as p:
+        for t in flat_tiles(k, p, slots=1):
+            raw = t.load("x1", widen=False)
+            x1, x2, x3 = t.widened(raw, "x1"), t.load("x2"), t.load("x3")
+            quotient = p.muls(p.div(x2, x3, out=x2), attribute("scalar"), out=x2)
+            t.store(p.add(x1, quotient, out=x1), "y", out=raw)
+
+
+addcdiv = pointwise(
+    "addcdiv",
+    kernel,
+    about="x1 + scalar * x2 / x3",
+    inputs="x1 x2 x3",
+    attributes=(Attribute("scalar", default=1.0),),
+)

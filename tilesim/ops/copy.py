@@ -1,0 +1,18 @@
+"""A tensor copied through the unified buffer."""
+
+from __future__ import annotations
+
+from tilesim.pointwise import flat_tiles, pointwise, with_integers
+from tilesim.program import Kernel
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    with k.vector("copy") as p:
+        for t in flat_tiles(k, p):
+            t.store(t.load("x", widen=False), "y")
+
+
+copy = pointwise(
+    "copy", kernel, api="aclnnInplaceCopy", about="copy", inputs="x", families=with_integers("int8", "int32", "int64")
+)

@@ -1,0 +1,35 @@
+"""base^(scale*x + shift); a base that is not positive stands for e.
+
+The scalars are spread over vectors first, as the vendor's fused kernel does.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilesim.pointwise import flat_tiles, pointwise
+from tilesim.operator import Attribute
+from tilesim.program import Kernel
+from tilesim.sizes import Scalar, attribute
+
+
+def _log_base(base: float) -> float:
+    return math.log(base) if base > 0 else 1.0
+
+
+LOG_BASE = Scalar("ln(base)", lambda env: _log_base(float(env["base"])), frozenset(("base",)))
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    with k.vector("exp") as p:
+        for t in flat_tiles(k, p):
+            y, factor = t.room("y"), t.buffer("factor")
+            power = p.mul(t.load("x"), p.fill(attribute("scale"), out=factor), out=y)
+            power = p.add(power, p.fill(attribute("shift"), out=factor), out=y)
+            power = p.mul(power, p.fill(LOG_BASE, out=factor), out=y)
+            t.store(p.exp(power, out=y), "y")
+
+
+ATTRIBUTES = (Attribute("base", default=-1.0), Attribute("scale", default=1.0), Attribute("shift", default=0.0))
+exp = pointwise("exp", kernel, about="exponential of a scaled input", inputs="x", attributes=ATTRIBUTES)

@@ -1,0 +1,44 @@
+"""x * tanh(ln(1 + e^x)), with the logarithm taken so that small powers keep their digits.
+
+The tile is capped as the times of the vendor's kernel tell.
+"""
+
+from __future__ import annotations
+
+from tilesim.pointwise import Tile, flat_tiles, pointwise
+from tilesim.program import Kernel
+from tilesim.views import Value
+
+MOST_ELEMENTS = 2048
+
+
+def softplus(t: Tile, x: Value) -> Value:
+    """ln(1 + e^x) = max(x, 0) + log1p(u) with u = e^-|x|; log1p(u) = ln(w) * u / (w - 1) with w = 1 + u."""
+    p = t.phase
+    small, log, rest = t.buffer("power"), t.buffer("log"), t.buffer("rest")
+    u = p.exp(p.muls(p.abs(x, out=small), -1.0, out=small), out=small)
+    w = p.adds(u, 1.0, out=rest)
+    ln = p.ln(w, out=log)
+    lost = p.adds(w, -1.0, out=rest)
+    better = p.div(p.mul(ln, u, out=log), lost, out=log)
+    near = p.select(lost, better, u, out=log)
+    return p.add(near, p.maxs(x, 0.0, out=rest), out=log)
+
+
+def tanh(t: Tile, x: Value) -> Value:
+    """1 - 2 / (1 + e^2x), for x that is not negative; 2x is kept where e^2x is finite."""
+    p, y = t.phase, x
+    e = p.exp(p.muls(p.mins(y, 40.0, out=y), 2.0, out=y), out=y)
+    inverse = p.rec(p.adds(e, 1.0, out=y), out=y)
+    return p.adds(p.muls(inverse, -2.0, out=y), 1.0, out=y)
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    with k.vector("mish") as p:
+        for t in flat_tiles(k, p, cap=MOST_ELEMENTS, cap_reason="the vendor's kernel takes no more"):
+            x = t.load("x")
+            t.store(p.mul(x, tanh(t, softplus(t, x)), out=t.room("y")), "y")
+
+
+mish = pointwise("mish", kernel, about="mish activation", inputs="x")
