@@ -17,7 +17,7 @@ LAYERS = (
     "ops fits judge flow execute banks traffic fusion cost graph",
     "schedule remedies checker",
     "phase_plan vector_tiling cube_tiling plan counts",
-    "events timeline arrays run accuracy sweep whatif search measured validate compare aclnn buffers",
+    "events timeline arrays run accuracy table grid sweep whatif solving search measured validate compare aclnn buffers",
     "listing report plot validation_plot trace",
     "cli __init__ __main__",
 )

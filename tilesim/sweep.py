@@ -1,0 +1,211 @@
+"""Sweeps: the verdict, the tiles and the time at every point of a grid of dims, chips, dtypes and figures of chips."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tilesim.calls import Given, bind
+from tilesim.checker import Verdict, judged
+from tilesim.chip import Chip, load_chip
+from tilesim.errors import BadChip, BadInput
+from tilesim.grid import MOST_VALUES, axes_of, settings_of
+from tilesim.operator import Call, Operator
+from tilesim.ops import load_operator
+from tilesim.plan import Plan, planned
+from tilesim.table import Cell, Column, Table, table_of
+from tilesim.timeline import simulate
+
+VERDICT_COLUMNS: Final = (
+    Column("verdict", "", "fits, caution, overflow, refused or unsupported"),
+    Column("tightest", "", "the phase and the memory with the least slack"),
+    Column("slack", "bytes", "what that inequality leaves over at the smallest tiles; negative if it does not fit"),
+)
+TIME_COLUMNS: Final = (
+    Column("tiles", "", "the tile sizes of the plan [elements]"),
+    Column("cores", "cores", "as many as the widest phase uses"),
+    Column("cycles", "cycles", "of all phases, launch and sync aside"),
+    Column("time_us", "us", "launch, phases and sync"),
+    Column("bound", "", "what most of the time goes to"),
+)
+REASON: Final = Column("reason", "", "what decided, where the answer is no")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a grid: what was varied by name, the call and the chip."""
+
+    at: Mapping[str, Cell]
+    call: Call
+    chip: Chip
+
+
+def sweep(
+    op: Operator | str | Path,
+    given: Given,
+    *,
+    chips: Sequence[Chip | str | Path] | Chip | str | Path,
+    dtype: str | Sequence[str] | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002  (the word of the command line)
+    times: bool = True,
+    **options: Any,
+) -> Table:
+    """The table of every point of a grid: verdict, tightest inequality and slack, tiles, cores, cycles, time, bound.
+
+    Any value of `given` may be several: a list, a range or a text such as "16:4800:16" (stop included) or "4,8"; of a
+    tensor a list of shapes. `set` varies figures of the chips in the same way. Without `times` only the check is made,
+    about a thousand points a second. The last axis runs fastest; what is not varied has no column.
+
+    >>> table = sweep("glu_backward", {"self": [(64, 512), (64, 511)]}, chips="ascend950pr", times=False)
+    >>> table["verdict"]
+    ('fits', 'refused')
+
+    Raises BadInput, with all problems of all points, before anything is computed.
+    """
+    operator = load_operator(op)
+    several = [chips] if isinstance(chips, Chip | str | Path) else list(chips)
+    calls = list(_calls(operator, {**given, **options}, dtype))
+    variants = list(chip_variants(several, set or {}))
+    count = len(calls) * len(variants)
+    if count > MOST_VALUES:
+        raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
+    varied = ["chip"] * (len(several) > 1) + list(set or {})
+    columns = [
+        *(Column(name, "elements" if name in operator.sizes else "") for name in calls[0][0]),
+        *(Column(name, unit_of(name)) for name in varied),
+        *VERDICT_COLUMNS,
+        *(TIME_COLUMNS if times else ()),
+        REASON,
+    ]
+    points = [
+        Point({**at, **{name: where[name] for name in varied}}, call, chip)
+        for at, call in calls
+        for where, chip in variants
+    ]
+    rows = [[*point.at.values(), *answers(judged(point.call, point.chip), times=times)] for point in points]
+    return table_of(f"{operator.name} at {count:,} points", columns, rows, _notes(calls, variants))
+
+
+def chip_variants(
+    chips: Sequence[Chip | str | Path], settings: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Cell], Chip]]:
+    """Every chip under every combination of settings, with what was set. Raises BadInput with all problems."""
+    loaded = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
+    axes = settings_of(settings)
+    problems: dict[str, None] = {}
+    subject = loaded[0].name if len(loaded) == 1 else "set"
+    made: list[tuple[dict[str, Cell], Chip]] = []
+    for chip in loaded:
+        for values in itertools.product(*axes.values()):
+            changes = dict(zip(axes, values, strict=True))
+            try:
+                changed = chip.override(changes) if changes else chip
+            except BadChip as error:
+                problems |= dict.fromkeys(error.problems)
+                continue
+            where: dict[str, Cell] = {"chip": chip.name}
+            made.append((where | {key: changed.get(key) for key in changes}, changed))
+    if problems:
+        raise BadChip(subject, list(problems))
+    yield from made
+
+
+def answers(verdict: Verdict, *, times: bool = True, plan: Plan | None = None) -> list[Cell]:
+    """The cells of VERDICT_COLUMNS, of TIME_COLUMNS if they are wanted, and of REASON for one verdict."""
+    tightest = verdict.tightest
+    cells: list[Cell] = [
+        verdict.verdict,
+        f"{tightest.phase}: {tightest.memory}" if tightest else None,
+        tightest.slack_bytes if tightest else None,
+    ]
+    if times:
+        cells += time_cells(plan or planned(verdict.call, verdict.on)) if verdict.ok else [None] * len(TIME_COLUMNS)
+    return [*cells, verdict.culprit]
+
+
+def time_cells(plan: Plan) -> list[Cell]:
+    """The cells of TIME_COLUMNS for one plan."""
+    timeline = simulate(plan)
+    cores = max((phase.cores for phase in plan.phases), default=0)
+    return [tiles_text(plan), cores, timeline.cycles, timeline.time_us, timeline.bottleneck]
+
+
+def tiles_text(plan: Plan) -> str:
+    """The tile sizes of a plan in words: `rows=147`; of several phases `gate backward rows=2; dAct = dUp wUp m=256`."""
+    tiled = [phase for phase in plan.phases if phase.tiles]
+    parts = [
+        (f"{phase.phase.name} " if len(tiled) > 1 else "")
+        + " ".join(f"{name}={size}" for name, size in phase.tiles.items())
+        for phase in tiled
+    ]
+    return "; ".join(parts)
+
+
+def unit_of(key: str) -> str:
+    """The unit of a chip's figure, from the end of its key.
+
+    >>> unit_of("memory.ub.size_bytes"), unit_of("memory.gm.read_bytes_per_s"), unit_of("cores.vector")
+    ('bytes', 'bytes/s', 'cores')
+    """
+    word = key.rpartition(".")[2]
+    ends = {
+        "_bytes_per_s": "bytes/s",
+        "bytes_per_cycle": "bytes/cycle",
+        "_bytes": "bytes",
+        "_cycles": "cycles",
+        "_us": "us",
+        "_hz": "Hz",
+    }
+    if key.startswith("cores."):
+        return "cores"
+    return next((unit for end, unit in ends.items() if word.endswith(end)), "")
+
+
+def _calls(
+    op: Operator, given: Mapping[str, Any], dtype: str | Sequence[str] | None
+) -> Iterator[tuple[dict[str, Cell], Call]]:
+    """Every call of the grid, with what is varied. Raises BadInput with the problems of all of them."""
+    axes = axes_of(op, given)
+    dtypes: Sequence[str | None] = [dtype] if dtype is None or isinstance(dtype, str) else list(dtype)
+    varied = [name for name, values in axes.items() if len(values) > 1]
+    problems: dict[str, None] = {}
+    made = []
+    for values in itertools.product(*axes.values(), dtypes):
+        point = dict(zip([*axes, "dtype"], values, strict=True))
+        kind = point.pop("dtype")
+        at: dict[str, Cell] = {name: _cell(point[name]) for name in varied}
+        if len(dtypes) > 1:
+            at["dtype"] = kind
+        try:
+            made.append((at, bind(op, point, dtype=kind)))
+        except BadInput as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise BadInput(op.name, list(problems))
+    yield from made
+
+
+def _cell(value: Any) -> Cell:
+    """A value as a cell; a shape as the command line writes it."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    shape = getattr(value, "shape", value)
+    dtype = getattr(value, "dtype", "")
+    return "x".join(str(size) for size in shape) + (f":{dtype}" if dtype else "")
+
+
+def _notes(
+    calls: Iterable[tuple[Mapping[str, Cell], Call]], variants: Iterable[tuple[Mapping[str, Cell], Chip]]
+) -> list[str]:
+    """What all rows have in common."""
+    fixed = {n: v for n, v in _common([call.dims for _, call in calls]).items() if not any(n in at for at, _ in calls)}
+    names = sorted({chip.name for _, chip in variants})
+    text = ", ".join(f"{name} = {value}" for name, value in fixed.items())
+    return [part for part in (text, f"on {names[0]}" if len(names) == 1 else "") if part]
+
+
+def _common(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    return {n: v for n, v in rows[0].items() if all(row.get(n) == v for row in rows)} if rows else {}
