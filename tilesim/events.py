@@ -46,6 +46,8 @@ class Event:
     """The events that it had to wait for on other pipes, by number; those that a window left out are not among them."""
     waits_for: str
     """What kept it from starting when its pipe was free: "x" (its data) or "slot of x"; empty if nothing did."""
+    waited_cycles: int
+    """How long its pipe was free before it began."""
 
     @property
     def cycles(self) -> int:
@@ -127,6 +129,7 @@ def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, numbe
             tile=place,
             depends=tuple(sorted({d.source for d in found})),
             waits_for=_waits(instr, held[0] if held else None) if start > pipe_free else "",
+            waited_cycles=start - pipe_free,
         )
         number += 1
 

@@ -181,7 +181,7 @@ class Timeline:
         """
         plan, spent = self._plan_of(phase), self.phase(phase)
         pipe, busy = spent.longest
-        core = max(plan.shares, default=(0, 0, 0))[1]
+        core = next((leader for cycles, leader, _ in plan.shares if cycles == plan.cycles), 0)
         found: dict[str, int] = {}
         last, closing = 0, ""
         for event in phase_events(plan, core, widest([(plan, core)], SAMPLE)):
@@ -193,8 +193,12 @@ class Timeline:
             elif event.end_cycles == spent.makespan_cycles:
                 closing = f"{event.pipe} at the end"
         idle, sampled, tail = spent.makespan_cycles - busy, sum(found.values()), spent.makespan_cycles - last
-        out = {name: (idle - tail) * waited / sampled / idle for name, waited in found.items() if idle}
-        if tail and idle:
+        if not idle:
+            return {}
+        out = {cause: (idle - tail) * waited / sampled / idle for cause, waited in found.items()}
+        if idle > tail and not sampled:
+            out["others"] = (idle - tail) / idle
+        if tail:
             out[closing] = tail / idle
         return dict(sorted(out.items(), key=lambda item: (-item[1], item[0])))
 
