@@ -1,1 +1,91 @@
-"""Tiling, resource planning and simulation of NPU operators."""
+"""Tiling, resource planning and simulation of NPU operators, without the NPU.
+
+The public names below are loaded when they are first used, so that `import tilesim` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tilesim.checker import Verdict, check
+    from tilesim.chip import Chip, chips_found, load_chip
+    from tilesim.errors import BadChip, BadInput, BadOperator, Differs, DoesNotFit, Refused, TilesimError, Unsupported
+    from tilesim.operator import Operator
+    from tilesim.ops import load_operator, operators_shipped
+    from tilesim.plan import Plan, plan
+    from tilesim.shapes import TensorSpec
+    from tilesim.timeline import Timeline, simulate
+
+__all__ = [
+    "BadChip",
+    "BadInput",
+    "BadOperator",
+    "Chip",
+    "Differs",
+    "DoesNotFit",
+    "Operator",
+    "Plan",
+    "Refused",
+    "TensorSpec",
+    "TilesimError",
+    "Timeline",
+    "Unsupported",
+    "Verdict",
+    "check",
+    "chips_found",
+    "load_chip",
+    "load_operator",
+    "operators_shipped",
+    "plan",
+    "simulate",
+]
+
+_HOMES: Final = {
+    "checker": ("Verdict", "check"),
+    "chip": ("Chip", "chips_found", "load_chip"),
+    "errors": (
+        "BadChip",
+        "BadInput",
+        "BadOperator",
+        "Differs",
+        "DoesNotFit",
+        "Refused",
+        "TilesimError",
+        "Unsupported",
+    ),
+    "operator": ("Operator",),
+    "ops": ("load_operator", "operators_shipped"),
+    "plan": ("Plan", "plan"),
+    "shapes": ("TensorSpec",),
+    "timeline": ("Timeline", "simulate"),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+class _Package(ModuleType):
+    """A package in which a public function keeps its name although a module has the same one, such as `plan`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute, save where the import system would put a module in a function's place."""
+        if not (isinstance(value, ModuleType) and name in _HOME_OF):
+            super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

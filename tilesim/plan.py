@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilesim.calls import Given, bind
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
+from tilesim.core_split import core_shares, idle_share
 from tilesim.cube_tiling import cube_plan
-from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
+from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported, did_you_mean
 from tilesim.fits import Inequality, budget, inequalities
 from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
@@ -97,7 +98,8 @@ class Plan:
     @property
     def ub_used_bytes(self) -> int:
         """Bytes of the unified buffer that the fullest phase uses, without what the operator keeps back."""
-        return max((p.used_bytes("ub") for p in self.phases if p.phase.core_kind == "vector"), default=0)
+        homes = [(b, h) for p in self.phases for b, h in p.homes.items() if h.space == "ub" and not b.pool]
+        return max((home.offset + home.bytes * home.slots for _, home in homes), default=0)
 
     @property
     def ub_available_bytes(self) -> int:
@@ -106,6 +108,30 @@ class Plan:
             return self.vendor.ub_available_bytes
         whole = budget(self.kernel, self.chip, "ub").bind(self.sizes)
         return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data, under the names of the command line's --json."""
+        status = self.status
+        return {
+            "ok": self.ok,
+            "verdict": self.verdict.verdict,
+            "note": self.note or None,
+            "status": {"name": status.name, "code": status.code} if status else None,
+            "operator": self.operator.name,
+            "chip": self.chip.name,
+            "dims": dict(self.call.dims),
+            "dtype": self.call.dtype,
+            "options": dict(self.call.options),
+            "route": self.route,
+            "block_dim": self.block_dim,
+            "tiling_key": self.tiling_key,
+            "tiling_data": None if self.tiling_data is None else dict(self.tiling_data),
+            "workspace_bytes": self.workspace_bytes,
+            "workspace": {name: {"offset": at, "bytes": size} for name, (at, size) in self.workspace.items()},
+            "ub_used_bytes": self.ub_used_bytes,
+            "ub_available_bytes": self.ub_available_bytes,
+            "phases": [_phase_json(phase) for phase in self.phases],
+        }
 
 
 def plan(
@@ -134,7 +160,10 @@ def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> P
     if verdict.status is None or verdict.status.code:
         raise refusal(verdict)
     kernel = call.operator.record(call, chip)
-    tiles = {**call.operator.tiles(call, chip), **(tiles or {})}
+    given = tiles or {}
+    _refuse_unknown(kernel, given)
+    fixed = call.operator.tiles(call, chip)
+    tiles = {**fixed, **given}
     by_phase: dict[str, list[Inequality]] = {}
     for inequality in inequalities(kernel, chip):
         by_phase.setdefault(inequality.phase, []).append(inequality)
@@ -144,7 +173,13 @@ def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> P
         named = {n.rpartition("."): v for n, v in tiles.items()}
         wanted = {name: v for (where, _, name), v in named.items() if where in ("", phase.name)}
         make = cube_plan if phase.core_kind == "cube" else vector_plan
-        made = make(phase, sizes, chip, by_phase.get(phase.name, []), wanted)
+        limits = by_phase.get(phase.name, [])
+        made = make(phase, sizes, chip, limits, wanted)
+        rule = {n: "the vendor's rule" for n, reason in made.reasons.items() if reason == "given" and n not in given}
+        if fixed and rule:
+            made = replace(made, reasons={**made.reasons, **rule})
+        if given:
+            _refuse_too_large(made, limits, f"{call.operator.name} on {chip.name}")
         sizes[f"{phase.name}.cores"] = made.cores
         phases.append(made)
     return Plan(call, chip, verdict, kernel, sizes, tuple(phases), _workspace(kernel, sizes))
@@ -174,3 +209,55 @@ def _workspace(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, tuple[int,
         out[name] = (offset, size)
         offset += -(-size // WORKSPACE_ALIGN_BYTES) * WORKSPACE_ALIGN_BYTES
     return out
+
+
+def _refuse_unknown(kernel: Kernel, given: Mapping[str, int]) -> None:
+    """Raise BadInput for tile sizes that no phase has, or that are not above 0."""
+    names = {"cores"} | {f"{phase.name}.cores" for phase in kernel.phases}
+    for phase in kernel.phases:
+        names |= set(phase.tiles) | {f"{phase.name}.{tile}" for tile in phase.tiles}
+    problems = [f"{n}={v} must be at least 1" for n, v in given.items() if n in names and v < 1]
+    for name in given.keys() - names:
+        hint = did_you_mean(name, names) or f" there are: {', '.join(sorted(n for n in names if '.' not in n))}"
+        problems.append(f"{name!r} is not a tile;{hint}")
+    if problems:
+        raise BadInput(kernel.name, problems)
+
+
+def _refuse_too_large(made: PhasePlan, limits: list[Inequality], subject: str) -> None:
+    """Raise DoesNotFit where tiles given by hand leave no room, BadInput where there are not as many cores."""
+    kind = made.phase.core_kind
+    cores = made.chip.cores.cube if kind == "cube" else made.chip.cores.vector
+    if made.cores > cores:
+        raise BadInput(subject, [f"cores={made.cores} in phase '{made.phase.name}', there are {cores} {kind} cores"])
+    for limit in limits:
+        if not limit.holds(made.sizes):
+            terms = sorted(((b.name, int(s.bind(made.sizes))) for b, s in limit.terms), key=lambda term: -term[1])
+            left, right = limit.left_bytes(made.sizes), limit.right_bytes(made.sizes)
+            raise DoesNotFit(f"phase '{made.phase.name}' of {subject}", limit.memory, left, right, terms=terms)
+
+
+def _phase_json(plan: PhasePlan) -> dict[str, Any]:
+    return {
+        "name": plan.phase.name,
+        "note": plan.phase.note,
+        "core_kind": plan.phase.core_kind,
+        "cores": plan.cores,
+        "idle_share": round(idle_share(plan), 6),
+        "shares": [share.to_json() for share in core_shares(plan)],
+        "tiles": dict(plan.tiles),
+        "reasons": dict(plan.reasons),
+        "buffers": [
+            {
+                "name": buffer.name,
+                "space": home.space,
+                "pool": buffer.pool or None,
+                "offset": home.offset,
+                "bytes": home.bytes * home.slots,
+                "slots": home.slots,
+                "dtype": buffer.dtype,
+                "shape": [int(size.bind(plan.sizes)) for size in buffer.allocated],
+            }
+            for buffer, home in plan.homes.items()
+        ],
+    }

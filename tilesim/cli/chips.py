@@ -1,0 +1,170 @@
+"""`tilesim chips`: which chips there are, what is known about them, and chips of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilesim.cli.commands import EXIT_NO, EXIT_YES, Commands
+from tilesim.cli.console import Column, emit, fields, heading, line, note, raw, several, size, table
+from tilesim.cli.inputs import AsJson, Changes, ChipsDirectory, chip_of, directory_of
+
+if TYPE_CHECKING:
+    from tilesim.chip import Chip
+
+ChipArgument = Annotated[str, typer.Argument(metavar="NAME", help="A chip by name, a .toml or a .ini file.")]
+
+chips = typer.Typer(name="chips", cls=Commands)
+
+
+@chips.callback(invoke_without_command=True, epilog="Example: tilesim chips")
+def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
+    """List the chips; `chips show NAME` tells all about one."""
+    if ctx.invoked_subcommand is not None:
+        return EXIT_YES
+    from tilesim.chip import chips_found, load_chip  # noqa: PLC0415 - pydantic loads when a command runs
+
+    place = directory_of(directory)
+    found = [load_chip(name, directory=place) for name in chips_found(place)]
+    if as_json:
+        emit([_brief(chip) for chip in found])
+        return EXIT_YES
+    columns = (
+        Column("chip"),
+        Column("family"),
+        Column("vector", number=True),
+        Column("cube", number=True),
+        Column("ub [bytes]", number=True),
+        Column("guesses", number=True),
+        Column("product", prose=True),
+    )
+    rows = []
+    for chip in found:
+        guessed = sum(figure.status == "guess" for figure in chip.figures())
+        rows.append(
+            (
+                chip.name,
+                chip.family,
+                chip.cores.vector,
+                chip.cores.cube,
+                chip.memory.ub.visible_bytes,
+                f"{guessed} of {len(chip.keys())}",
+                chip.product,
+            )
+        )
+    table(columns, rows)
+    return EXIT_YES
+
+
+def _brief(chip: Chip) -> dict[str, Any]:
+    """A chip in the list."""
+    return {
+        "name": chip.name,
+        "soc": chip.soc,
+        "family": chip.family,
+        "product": chip.product,
+        "vector_cores": chip.cores.vector,
+        "cube_cores": chip.cores.cube,
+        "ub_bytes": chip.memory.ub.visible_bytes,
+        "ub_status": chip.memory.ub.status,
+        "guesses": list(chip.guesses()),
+    }
+
+
+@chips.command(epilog="Example: tilesim chips show ascend950pr")
+def show(name: ChipArgument, changes: Changes = None, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
+    """Show every figure of a chip with its source and status."""
+    chip = chip_of(name, changes, directory)
+    if as_json:
+        emit(_brief(chip) | {"figures": [vars(figure) for figure in chip.figures()]})
+        return EXIT_YES
+    line(f"{chip.name}: {chip.soc}, {chip.product}", "bold")
+    fields([("family", chip.family), ("architecture", chip.arch), ("visible ub", size(chip.memory.ub.visible_bytes))])
+    columns = (Column("key"), Column("value", number=True), Column("status"))
+    for title, shown in chip.tables().items():
+        heading(title)
+        line(f"source: {shown.source}", "dim")
+        if shown.note:
+            line(f"note: {shown.note}", "dim")
+        mine = [figure for figure in chip.figures() if figure.key.rpartition(".")[0] == title]
+        table(columns, [(figure.key, _number(figure.value), figure.status) for figure in mine])
+    return EXIT_YES
+
+
+@chips.command(epilog="Example: tilesim chips diff ascend910b3 ascend950pr")
+def diff(first: ChipArgument, second: ChipArgument, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
+    """Show the figures in which two chips differ; the exit code is 1 if there are any."""
+    one, other = (chip_of(name, None, directory) for name in (first, second))
+    found = one.diff(other)
+    if as_json:
+        emit({"ok": not found, "differences": [{"key": k, "first": a, "second": b} for k, (a, b) in found.items()]})
+        return EXIT_NO if found else EXIT_YES
+    line(f"{one.name} and {other.name} differ in {several(len(found), 'figure')}", "bold")
+    if found:
+        columns = (Column("key"), Column(one.name, number=True), Column(other.name, number=True))
+        line()
+        table(columns, [(key, _number(a), _number(b)) for key, (a, b) in found.items()])
+    return EXIT_NO if found else EXIT_YES
+
+
+@chips.command("import", epilog="Example: tilesim chips import Ascend910B3.ini --out mine.toml")
+def imported(
+    file: Annotated[Path, typer.Argument(metavar="FILE.ini", help="A platform_config file of CANN.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.toml", help="The chip file; else stdout.")] = None,
+    directory: ChipsDirectory = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make a chip file from a CANN platform file; what that does not say comes from the nearest chip, as a guess."""
+    from tilesim.chip import import_chip  # noqa: PLC0415 - see every
+    from tilesim.errors import BadInput  # noqa: PLC0415
+    from tilesim.files import write_text  # noqa: PLC0415
+
+    found = import_chip(file, directory=directory_of(directory))
+    chip = found.chip
+    if out is not None:
+        if out.suffix.lower() != ".toml":
+            raise BadInput(str(out), ["must end in .toml, since that is what a chip is loaded from"])
+        chip = chip.model_copy(update={"name": out.stem})
+        write_text(out, chip.to_toml())
+    if as_json:
+        brief = _brief(chip) | {"base": found.base, "from_file": list(found.from_file), "missing": list(found.missing)}
+        emit(brief | {"out": None if out is None else str(out)})
+    elif out is None:
+        raw(chip.to_toml())
+    else:
+        line(f"written to {out}")
+    note(
+        f"{several(len(found.from_file), 'figure')} from {file.name}, "
+        f"{several(len(found.missing), 'figure')} from {found.base}, as guesses"
+    )
+    return EXIT_YES
+
+
+@chips.command(epilog="Example: tilesim chips validate mine.toml")
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A chip file.")], as_json: AsJson = False
+) -> int:
+    """Check a chip file: every problem at once, and which of its figures are guesses."""
+    from tilesim.chip import load_chip  # noqa: PLC0415 - see every
+
+    chip = load_chip(file)
+    guesses = chip.guesses()
+    if as_json:
+        emit({"ok": True, "name": chip.name, "figures": len(chip.keys()), "guesses": list(guesses)})
+    else:
+        line(f"{chip.name} is a chip with {several(len(chip.keys()), 'figure')}")
+        if guesses:
+            line(f"guesses: {', '.join(guesses)}")
+    return EXIT_YES
+
+
+def _number(value: float | None) -> str:
+    """A figure as a chip file has it, for a table."""
+    return "" if value is None else f"{int(value) if float(value).is_integer() else value:,}"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(chips)

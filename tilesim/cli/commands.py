@@ -1,0 +1,85 @@
+"""How a command ends: its exit code, and one line for whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from tilesim.errors import BadInput, TilesimError, did_you_mean
+
+EXIT_YES: Final = 0
+EXIT_NO: Final = 1
+EXIT_BAD_INPUT: Final = 2
+EXIT_INTERRUPTED: Final = 128 + 2
+"""As a shell reports a process that Ctrl-C ended."""
+EXIT_CLOSED: Final = 128 + 13
+"""As a shell reports a process whose reader has gone."""
+
+
+class Commands(TyperGroup):
+    """A group of commands. A command returns its exit code; an error becomes one line on stderr, never a traceback."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        """Run the command that `args` name, and exit."""
+        extra["standalone_mode"] = False
+        _print_what_is_possible()
+        try:
+            code = super().main(args, prog_name, **extra)
+            sys.stdout.flush()
+        except (TilesimError, OSError, KeyboardInterrupt) as error:
+            code = _ended(error)
+        except Exception as error:
+            # What typer raises for wrong options; its base class has moved from one version to the next.
+            if not hasattr(error, "format_message"):
+                raise
+            code = _ended(BadInput("", [_said(error.format_message())]))
+        sys.exit(code if isinstance(code, int) else EXIT_YES)
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the command returns; typer would answer Ctrl-C and a closed pipe in its own way."""
+        try:
+            return super().invoke(ctx)
+        except (BrokenPipeError, KeyboardInterrupt) as error:
+            raise typer.Exit(_ended(error)) from None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names. Raises BadInput."""
+        names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], names) or f" there are: {', '.join(names)}"
+            raise BadInput(ctx.command_path, [f"{args[0]!r} is not a command;{hint}"])
+        return super().resolve_command(ctx, args)
+
+
+def _ended(error: BaseException) -> int:
+    """The exit code for what ended a command, after the line about it on stderr."""
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # The interpreter flushes stdout once more when it ends, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        return EXIT_CLOSED
+    if isinstance(error, OSError):
+        place = error.filename or "file"
+        error = BadInput(str(place), [(error.strerror or str(error)).lower()])
+    sys.stderr.write(f"error: {str(error).removeprefix(': ')}\n")
+    return error.exit_code if isinstance(error, TilesimError) else EXIT_NO
+
+
+def _said(message: str) -> str:
+    """A message of typer's as one line in the words of this program: lower case, no full stop."""
+    text = " ".join(message.split()).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _print_what_is_possible() -> None:
+    """Let output streams write another character in the place of one that their encoding does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
+        if not encoding.startswith("utf") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

@@ -1,0 +1,41 @@
+"""`tilesim explain`: the tile program, line by line, with what every instruction costs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilesim.cli.console import emit, raw
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
+from tilesim.cli.planning import planned
+
+EXAMPLE = "tilesim explain glu_backward self=2x4096x8192 --chip ascend950pr"
+
+
+def explain(
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    tiles: Tiles = None,
+    where: Annotated[bool, typer.Option("--where", help="Name the line of the operator's file behind each.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""
+    from tilesim.listing import listing  # noqa: PLC0415 - numpy loads when a command runs
+
+    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    lines = listing(made.plan, where=where)
+    if as_json:
+        emit({"ok": made.plan.verdict.ok, "lines": lines})
+    else:
+        raw("\n".join(lines))
+    return made.code
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(explain)

@@ -1,0 +1,75 @@
+"""`tilesim graph`: the stages of a plan and what flows between them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilesim.cli.console import Column, heading, line, raw, table
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
+from tilesim.cli.planning import planned
+from tilesim.cli.verdict import asked_text
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+EXAMPLE = "tilesim graph glu_backward self=2x4096x8192 --chip ascend950pr --out glu.svg"
+
+
+def graph(  # noqa: PLR0913 - one argument an option
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    tiles: Tiles = None,
+    first: Annotated[
+        int | None, typer.Option("--first", min=1, metavar="N", help="Tell the first N tiles of every loop apart.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write it: .graphml, .dot, .json or .svg.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show copies and computations as a graph, or write it to a file."""
+    from tilesim.graph import graph as drawn  # noqa: PLC0415 - slow to import
+    from tilesim.graph_files import node_link, write_graph  # noqa: PLC0415
+
+    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    found = drawn(made.plan, first)
+    if out is not None:
+        write_graph(found, out)
+    if as_json:
+        raw(json.dumps(json.loads(node_link(found)), indent=2, ensure_ascii=False))
+    else:
+        line(f"graph: {asked_text(made.plan.verdict)}", "bold")
+        _summary(found)
+        if out is not None:
+            line(f"written to {out}")
+    return made.code
+
+
+def _summary(found: nx.DiGraph) -> None:
+    """Print stages by phase and kind, and the edges."""
+    stages: dict[str, Counter[str]] = {}
+    for _, node in found.nodes(data=True):
+        stages.setdefault(node["phase"] or "(tensors)", Counter())[node["kind"]] += 1
+    kinds = list(dict.fromkeys(kind for counter in stages.values() for kind in counter))
+    edges = Counter(edge["kind"] for _, _, edge in found.edges(data=True))
+    line(
+        f"{found.number_of_nodes()} nodes, {found.number_of_edges()} edges: "
+        + ", ".join(f"{count} {kind}" for kind, count in edges.items())
+    )
+    heading("nodes")
+    columns = [Column("phase", prose=True), *(Column(kind, number=True) for kind in kinds)]
+    table(columns, [(phase, *(f"{c[kind] or ''}" for kind in kinds)) for phase, c in stages.items()])
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(graph)

@@ -1,0 +1,127 @@
+"""`tilesim ops`: which operators there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tilesim.cli.commands import EXIT_YES, Commands
+from tilesim.cli.console import Column, emit, fields, heading, line, table
+from tilesim.cli.inputs import AsJson, OperatorName
+
+if TYPE_CHECKING:
+    from tilesim.operator import Attribute, Dimension, Operator
+
+EXAMPLE = "tilesim ops show glu_backward"
+
+ops = typer.Typer(name="ops", cls=Commands)
+
+
+@ops.callback(invoke_without_command=True, epilog="Example: tilesim ops")
+def every(ctx: typer.Context, as_json: AsJson = False) -> int:
+    """List the operators with their dims, options, dtypes and products; `ops show OP` tells all about one."""
+    if ctx.invoked_subcommand is not None:
+        return EXIT_YES
+    from tilesim.ops import load_operator, operators_shipped  # noqa: PLC0415 - numpy loads when a command runs
+
+    found = [load_operator(name) for name in operators_shipped()]
+    if as_json:
+        emit([to_json(op) for op in found])
+        return EXIT_YES
+    for op in found:
+        line(f"{op.name}: {op.about}", "bold")
+        fields(_facts(op))
+        line()
+    return EXIT_YES
+
+
+@ops.command(epilog=f"Example: {EXAMPLE}")
+def show(op: OperatorName, as_json: AsJson = False) -> int:
+    """Show an operator: dims with their ranges, tensors, attributes, and the rules of its document."""
+    from tilesim.ops import load_operator  # noqa: PLC0415 - see every
+
+    found = load_operator(op)
+    if as_json:
+        emit(to_json(found))
+        return EXIT_YES
+    line(f"{found.name}: {found.about}", "bold")
+    fields(_facts(found))
+    heading("dims")
+    table(
+        (Column("dim"), Column("range"), Column("multiple of", number=True), Column("default", number=True)),
+        [(d.name, _range(d), d.multiple_of, "" if d.default is None else d.default) for d in found.dims],
+    )
+    heading("tensors")
+    columns = (Column("tensor"), Column("role"), Column("shape", prose=True), Column("dtype"), Column("with option"))
+    table(
+        columns,
+        [(t.name, t.role, f"[{', '.join(t.shape.split())}]", t.dtype or "DTYPE", t.option) for t in found.tensors],
+    )
+    heading("rules, in the order of the checks")
+    rows = [(str(i), r.name, r.status.name if r.status else "") for i, r in enumerate(found.rules, 1)]
+    table((Column("", number=True), Column("rule", prose=True), Column("status where it is broken", prose=True)), rows)
+    return EXIT_YES
+
+
+def to_json(op: Operator) -> dict[str, Any]:
+    """An operator as plain data."""
+    return {
+        "name": op.name,
+        "api": op.api,
+        "about": op.about,
+        "products": list(op.products),
+        "dtypes": {family: list(names) for family, names in op.dtypes.items()},
+        "dtype": op.dtype,
+        "dims": [vars(d) for d in op.dims],
+        "options": [{"name": o.name, "default": o.default} for o in op.options],
+        "attributes": [{"name": a.name, "default": a.default, "dim": a.dim or None} for a in op.attributes],
+        "tensors": [
+            {
+                "name": t.name,
+                "shape": t.shape.split(),
+                "role": t.role,
+                "dtype": t.dtype or None,
+                "option": t.option or None,
+                "alias": t.alias or None,
+            }
+            for t in op.tensors
+        ],
+        "rules": [
+            {"name": r.name, "parameter": r.parameter, "status": r.status.name if r.status else None} for r in op.rules
+        ],
+    }
+
+
+def _facts(op: Operator) -> Iterator[tuple[str, str]]:
+    if op.api:
+        yield "api", op.api
+    yield "dims", ", ".join(_dim(d) for d in op.dims)
+    if op.options:
+        yield "options", ", ".join(f"{o.name} ({'on' if o.default else 'off'})" for o in op.options)
+    if op.attributes:
+        yield "attributes", ", ".join(_attribute(a) for a in op.attributes)
+    families: dict[tuple[str, ...], list[str]] = {}
+    for family, names in op.dtypes.items():
+        families.setdefault(tuple(names), []).append(family)
+    for names, members in families.items():
+        yield "dtypes", f"{', '.join(names)} on {', '.join(members)}"
+
+
+def _dim(d: Dimension) -> str:
+    step = f" in steps of {d.multiple_of}" if d.multiple_of > 1 else ""
+    return f"{d.name} {_range(d)}{step}"
+
+
+def _range(d: Dimension) -> str:
+    return f"{d.least}..{'' if d.most is None else d.most}"
+
+
+def _attribute(a: Attribute) -> str:
+    return f"{a.name} = {a.dim or a.default}" if a.dim or a.default is not None else a.name
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(ops)

@@ -1,0 +1,157 @@
+"""`tilesim plan`: how the work is tiled and shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
+from tilesim.cli.planning import planned
+from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
+
+if TYPE_CHECKING:
+    from tilesim.phase_plan import PhasePlan
+    from tilesim.plan import Plan
+
+EXAMPLE = "tilesim plan glu_backward self=2x4096x8192 --chip ascend950pr"
+
+
+def plan(
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    tiles: Tiles = None,
+    buffers: Annotated[bool, typer.Option("--buffers", help="Show where every buffer lies.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show the split over cores, the tile sizes with their reasons, the workspace and the vendor's tiling data."""
+    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    if as_json:
+        emit(made.plan.to_json())
+    else:
+        show(made.plan, buffers=buffers)
+    return made.code
+
+
+def show(plan: Plan, *, buffers: bool = False) -> None:
+    """Print a plan for people."""
+    line(f"plan: {asked_text(plan.verdict)}", "bold")
+    fields(_facts(plan))
+    heading("cores and tiles")
+    _phases(plan)
+    _reasons(plan)
+    if buffers:
+        for phase in plan.phases:
+            _buffers(phase)
+    _workspace(plan)
+    if plan.tiling_data is not None:
+        heading("the vendor's tiling data")
+        fields((name, f"{value}") for name, value in plan.tiling_data.items())
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "kernel", {"kernel": "the operator's own"}.get(plan.route, plan.route)
+    yield "blocks", f"{plan.block_dim}"
+    if plan.tiling_key is not None:
+        yield "tiling key", f"{plan.tiling_key}"
+    if plan.ub_used_bytes:
+        used, available = plan.ub_used_bytes, plan.ub_available_bytes
+        yield "ub", f"{used:,} of {size(available)} used ({percent(used / available)}) by the fullest phase"
+    yield "workspace", size(plan.workspace_bytes)
+    if plan.chip.overridden:
+        yield "set by hand", overridden_text(plan.verdict)
+    guesses = guessed_sizes(plan.verdict)
+    if guesses:
+        yield "guesses", ", ".join(guesses)
+
+
+def _phases(plan: Plan) -> None:
+    from tilesim.core_split import idle_share  # noqa: PLC0415 - numpy loads when a command runs
+
+    columns = (
+        Column("phase", prose=True),
+        Column("cores", number=True),
+        Column("kind"),
+        Column("a core's share", prose=True),
+        Column("idle", number=True),
+        Column("tiles", prose=True),
+    )
+    rows = []
+    for phase in plan.phases:
+        kind = phase.phase.core_kind
+        there = plan.chip.cores.cube if kind == "cube" else plan.chip.cores.vector
+        tiles = ", ".join(f"{name} {value:,}" for name, value in phase.tiles.items())
+        idle = percent(idle_share(phase))
+        rows.append((phase.phase.name, f"{phase.cores} of {there}", kind, _shares(phase), idle, tiles))
+    table(columns, rows)
+
+
+def _shares(phase: PhasePlan) -> str:
+    """What the busiest cores get of each axis that is split, and how many cores have less."""
+    from tilesim.core_split import core_shares  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.nest import split_loops  # noqa: PLC0415
+
+    extents = {loop.name: int(loop.extent.bind(phase.sizes)) for loop, _ in split_loops(phase.phase)}
+    shares = core_shares(phase)
+    if not shares:
+        return "nothing"
+    first, *others = shares
+    mine = {name: portion.elements for name, portion in first.portions.items()}
+    split = {name: count for name, count in mine.items() if count < extents[name]} or mine
+    text = ", ".join(f"{count:,} of {extents[name]:,} {name}" for name, count in split.items())
+    return f"{text}; less on {sum(share.cores for share in others)}" if others else text
+
+
+def _reasons(plan: Plan) -> None:
+    """Print why tiles are as they are: phases with the same reason together."""
+    phases_of: dict[tuple[str, str], list[str]] = {}
+    for phase in plan.phases:
+        for reason in dict.fromkeys(phase.reasons.values()):
+            tiles = ", ".join(tile for tile, why in phase.reasons.items() if why == reason)
+            phases_of.setdefault((tiles, reason), []).append(f"'{phase.phase.name}'")
+        if not phase.tiles and phase.phase.note:
+            phases_of.setdefault(("no tiles", phase.phase.note), []).append(f"'{phase.phase.name}'")
+    if phases_of:
+        heading("why")
+        for (tiles, reason), names in phases_of.items():
+            of = f" of {', '.join(names)}" if len(plan.phases) > 1 else ""
+            line(f"{tiles}{of}: {reason}")
+
+
+def _buffers(phase: PhasePlan) -> None:
+    heading(f"buffers of '{phase.phase.name}' [bytes]")
+    columns = (
+        Column("space"),
+        Column("from", number=True),
+        Column("to", number=True),
+        Column("buffer"),
+        Column("slots", number=True),
+        Column("shape"),
+        Column("dtype"),
+    )
+    rows = []
+    for buffer, home in sorted(phase.homes.items(), key=lambda item: (item[1].space, item[1].offset)):
+        shape = "x".join(str(one.bind(phase.sizes)) for one in buffer.allocated) or "1"
+        end = home.offset + home.bytes * home.slots
+        space = f"{home.space} ({buffer.pool})" if buffer.pool else home.space
+        rows.append((space, home.offset, end, buffer.name, home.slots, shape, buffer.dtype))
+    table(columns, rows)
+
+
+def _workspace(plan: Plan) -> None:
+    if not plan.workspace:
+        return
+    heading(f"workspace [bytes], {several(len(plan.workspace), 'tensor')} that phases hand on")
+    columns = (Column("tensor"), Column("from", number=True), Column("bytes", number=True))
+    table(columns, [(name, at, count) for name, (at, count) in plan.workspace.items()])
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(plan)

@@ -1,0 +1,104 @@
+"""`tilesim simulate`: how long it takes, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
+from tilesim.cli.planning import planned
+from tilesim.cli.verdict import asked_text, overridden_text
+
+if TYPE_CHECKING:
+    from tilesim.timeline import Timeline
+
+EXAMPLE = "tilesim simulate glu_backward self=2x4096x8192 --chip ascend950pr"
+
+ACCURACY = "unvalidated"
+"""How far predictions were off where they have been compared with measurements."""
+
+
+def simulate(
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    tiles: Tiles = None,
+    as_json: AsJson = False,
+) -> int:
+    """Predict cycles and time: by phase and pipe, what bounds each, and what the figures rest on."""
+    from tilesim.timeline import simulate as simulated  # noqa: PLC0415 - numpy loads when a command runs
+
+    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    timeline = simulated(made.plan)
+    if as_json:
+        emit(about(timeline) | timeline.to_json())
+    else:
+        show(timeline)
+    return made.code
+
+
+def about(timeline: Timeline) -> dict[str, object]:
+    """What a timeline is of, and how far it is to be trusted."""
+    plan = timeline.plan
+    return {
+        "ok": plan.verdict.ok,
+        "operator": plan.operator.name,
+        "chip": plan.chip.name,
+        "dims": dict(plan.call.dims),
+        "dtype": plan.call.dtype,
+        "accuracy": ACCURACY,
+    }
+
+
+def show(timeline: Timeline) -> None:
+    """Print a timeline for people."""
+    line(f"{timeline.cycles:,} cycles, {timeline.time_us:,.1f} us: {asked_text(timeline.plan.verdict)}", "bold")
+    fields(_facts(timeline))
+    for kind in dict.fromkeys(phase.core_kind for phase in timeline.phases):
+        heading(f"cycles of the slowest {kind} core, by phase and pipe")
+        _phases(timeline, kind)
+
+
+def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
+    yield "bottleneck", timeline.bottleneck
+    yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us"
+    yield "accuracy", f"{ACCURACY}; {timeline.estimate}"
+    if timeline.plan.chip.overridden:
+        yield "set by hand", overridden_text(timeline.plan.verdict)
+
+
+def _phases(timeline: Timeline, kind: str) -> None:
+    """Print the phases of one kind of cores, each with its place in the order of all."""
+    mine = [(place, phase) for place, phase in enumerate(timeline.phases, 1) if phase.core_kind == kind]
+    pipes = list(dict.fromkeys(pipe for _, phase in mine for pipe in phase.busy_cycles))
+    columns = [
+        Column("phase", prose=True),
+        Column("us", number=True),
+        Column("cycles", number=True),
+        *(Column(pipe, number=True) for pipe in pipes),
+        Column("idle", number=True),
+        Column("bound by", prose=True),
+    ]
+    rows = [
+        (
+            f"{place} {phase.name}" if len(timeline.phases) > 1 else phase.name,
+            f"{phase.time_us:,.1f}",
+            phase.cycles,
+            *(phase.busy_cycles.get(pipe, 0) for pipe in pipes),
+            percent(phase.idle_share),
+            phase.bound.partition(":")[0],
+        )
+        for place, phase in mine
+    ]
+    table(columns, rows)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(simulate)

@@ -1,0 +1,51 @@
+"""`tilesim trace`: the timeline as a file for Perfetto and the like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilesim.cli.console import emit, line, note
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
+from tilesim.cli.planning import planned
+
+EXAMPLE = "tilesim trace glu_backward self=2x4096x8192 --chip ascend950pr --out trace.json"
+
+
+def trace(  # noqa: PLR0913 - one argument an option
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    tiles: Tiles = None,
+    window: Annotated[
+        int | None,
+        typer.Option("--window", min=1, metavar="N", help="Only N tiles at the start, middle and end of every loop."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file; stdout without it.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Write the timeline as a Chrome trace: a process a core, a thread a pipe."""
+    from tilesim.trace import trace as traced  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.trace import write_trace  # noqa: PLC0415
+
+    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    if out is None:
+        emit(traced(made.plan, tiles=window))
+        return made.code
+    write_trace(out, made.plan, tiles=window)
+    if as_json:
+        emit({"ok": made.plan.verdict.ok, "out": str(out)})
+    else:
+        line(f"written to {out}")
+        note("open it in ui.perfetto.dev or chrome://tracing")
+    return made.code
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(trace)

@@ -1,0 +1,182 @@
+"""A verdict on the screen, and how every command that needs a yes tells a no."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from tilesim.cli.commands import EXIT_NO, EXIT_YES
+from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
+from tilesim.errors import TilesimError
+
+if TYPE_CHECKING:
+    from tilesim.checker import BufferUse, Verdict
+    from tilesim.judge import Balance
+
+STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
+"""Colours of verdicts; all others are a no."""
+NO_STYLE: Final = "bold red"
+ON_CHIP: Final = ("ub", "l1", "l0a", "l0b", "l0c")
+"""Memories; everything else that an inequality can be about is a pool that the operator keeps back."""
+SHOWN_BUFFERS: Final = 10
+"""As many buffers does a screen show; --all shows the others."""
+
+
+def answer(verdict: Verdict, *, rules: bool = False, everything: bool = False, as_json: bool = False) -> int:
+    """Print a verdict; returns the exit code for it."""
+    if as_json:
+        emit(verdict.to_json())
+    else:
+        show(verdict, rules=rules, everything=everything)
+    return EXIT_YES if verdict.ok else EXIT_NO
+
+
+@contextmanager
+def refusals_answered(*, as_json: bool) -> Iterator[None]:
+    """In it, an error that carries a verdict becomes the answer of the command."""
+    from tilesim.checker import Verdict  # noqa: PLC0415 - numpy and pydantic load when a command runs
+
+    try:
+        yield
+    except TilesimError as error:
+        if not isinstance(error.verdict, Verdict):
+            raise
+        raise typer.Exit(answer(error.verdict, as_json=as_json)) from None
+
+
+def show(verdict: Verdict, *, rules: bool = False, everything: bool = False) -> None:
+    """Print a verdict for people: what was decided and why, then what it rests on."""
+    title(verdict)
+    fields(_facts(verdict))
+    if verdict.broken or rules:
+        _rules(verdict, everything=rules)
+    if verdict.inequalities:
+        _inequalities(verdict, everything=everything)
+        _buffers(verdict.buffers, everything=everything)
+    if verdict.remedies:
+        heading("what would pass (checked)")
+        for remedy in verdict.remedies:
+            line(f"  {remedy}")
+
+
+def title(verdict: Verdict) -> None:
+    """Print the line that says it all: the verdict on what, and the culprit."""
+    line(f"{verdict.verdict}: {asked_text(verdict)}", STYLES.get(verdict.verdict, NO_STYLE))
+    for text in (verdict.culprit, verdict.note):
+        if text:
+            line(text)
+
+
+def asked_text(verdict: Verdict) -> str:
+    """What a verdict is about, in one line."""
+    dims = " ".join(f"{name}={value}" for name, value in verdict.dims.items())
+    off = [f"{name}=false" for name, on in verdict.options.items() if not on]
+    return " ".join([f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {dims}", *off])
+
+
+def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    limit = _limiting(verdict)
+    if verdict.ok and limit is not None:
+        spare = f"{size(limit.slack_bytes)} to spare of {size(limit.right_bytes)}"
+        yield "limited by", f"{limit.memory} in phase '{limit.phase}': {spare}"
+    status = verdict.status
+    yield "first call", f"{status.name} ({status.code})" if status else "none: there is no such operator on this chip"
+    if verdict.tiling_check:
+        yield "tiling says", f"{verdict.tiling_check} ({verdict.tiling_parameter})"
+    if verdict.limits:
+        yield "largest", ", ".join(f"{n} {'none' if v is None else f'{v:,}'}" for n, v in verdict.limits.items())
+    if verdict.on.overridden:
+        yield "set by hand", overridden_text(verdict)
+    guesses = guessed_sizes(verdict)
+    if guesses:
+        yield "guesses", f"{', '.join(guesses)}: nobody has published them"
+
+
+def overridden_text(verdict: Verdict) -> str:
+    """The figures of the chip that were given, with what its file says."""
+    chip = verdict.on
+    return ", ".join(f"{key} = {chip.get(key)} (file: {was})" for key, was in chip.overridden.items())
+
+
+def guessed_sizes(verdict: Verdict) -> list[str]:
+    """Keys of the memory sizes that the verdict uses and that are guesses."""
+    used = {
+        f"memory.{b.memory}.{key}"
+        for b in verdict.inequalities
+        for key in ("size_bytes", "reserved_bytes", "align_bytes")
+    }
+    return [f.key for f in verdict.on.figures() if f.key in used and f.status == "guess"]
+
+
+def _rules(verdict: Verdict, *, everything: bool) -> None:
+    shown = verdict.rules if everything else verdict.broken
+    title = "rules" if everything else f"rules that do not hold, of {len(verdict.rules)}"
+    heading(title)
+    rows = [
+        ("yes" if rule.ok else "NO", rule.name, rule.expected, rule.given, rule.status.name if rule.status else "")
+        for rule in shown
+    ]
+    prose = [Column(name, prose=True) for name in ("rule", "expected", "given", "status")]
+    table([Column("holds"), *prose], rows)
+
+
+def _depends(b: Balance) -> bool:
+    """Whether a dim enters the left side; a fixed tile needs the same bytes whatever the shape."""
+    return bool(b.inequality.left.names() - set(b.inequality.minimum))
+
+
+def _limiting(verdict: Verdict) -> Balance | None:
+    """The inequality that a larger shape would break first: the one that depends on it with the smallest share left."""
+    ours = [b for b in verdict.inequalities if _depends(b) and b.right_bytes > 0 and b.memory in ON_CHIP]
+    return min(ours, key=lambda b: b.slack_bytes / b.right_bytes, default=verdict.tightest)
+
+
+def _inequalities(verdict: Verdict, *, everything: bool) -> None:
+    """Print the inequalities that depend on the shape or decide."""
+    limit = _limiting(verdict)
+
+    def matters(b: Balance) -> bool:
+        return _depends(b) or b.slack_bytes < 0 or b is limit
+
+    shown = [b for b in verdict.inequalities if everything or matters(b)]
+    rest = [b for b in verdict.inequalities if not (everything or matters(b))]
+    heading("buffers against memory, at the smallest tiles [bytes]")
+    columns = (
+        Column("phase", prose=True),
+        Column("memory"),
+        Column("inequality", prose=True),
+        Column("needs", number=True),
+        Column("has", number=True),
+        Column("to spare", number=True),
+    )
+    table(columns, [(b.phase, b.memory, b.text, b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown])
+    if rest:
+        memories = ", ".join(dict.fromkeys(b.memory for b in rest))
+        spare = min(b.slack_bytes / b.right_bytes for b in rest)
+        line(
+            f"and {several(len(rest), 'inequality', 'inequalities')} of {memories} that no dim enters, each with "
+            f"{percent(spare)} or more to spare: --all"
+        )
+
+
+def _buffers(buffers: Sequence[BufferUse], *, everything: bool) -> None:
+    heading("buffers, largest first [bytes]")
+    shown = buffers if everything else buffers[:SHOWN_BUFFERS]
+    columns = (
+        Column("buffer"),
+        Column("phase", prose=True),
+        Column("memory"),
+        Column("holds", prose=True),
+        Column("bytes", number=True),
+        Column("share", number=True),
+    )
+    table(columns, [(b.name, b.phase, b.memory, _holds(b), b.bytes, percent(b.share)) for b in shown])
+    if len(buffers) > len(shown):
+        line(f"and {several(len(buffers) - len(shown), 'smaller buffer')}: --all")
+
+
+def _holds(buffer: BufferUse) -> str:
+    return f"{f'{buffer.slots} x ' if buffer.slots > 1 else ''}{buffer.shape} {buffer.dtype}"
