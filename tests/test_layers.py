@@ -11,7 +11,7 @@ import tilesim
 PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
-    "files status sizes dtypes shapes chip_tables chip_text",
+    "files status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
     "ops fits judge flow execute banks traffic fusion cost graph",

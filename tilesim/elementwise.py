@@ -36,3 +36,13 @@ def elementwise(k: Kernel, name: str, inputs: Sequence[Tensor], outputs: Sequenc
 def cast(_: Phase, values: list[Value]) -> Sequence[Value]:
     """The body that changes nothing but the dtype."""
     return values
+
+
+def zeros(k: Kernel, name: str, outputs: Sequence[Tensor]) -> None:
+    """Record a vector phase that fills [rows, width] tensors with zeros, row by row."""
+    with k.vector(name) as p:
+        for out in outputs:
+            rows, width = out.shape
+            zero = p.buffer(f"{out.name}Zero", width, out.dtype)
+            for r in p.loop(out.name, rows, split=True):
+                p.store(p.fill(0.0, out=zero), out[r.start])

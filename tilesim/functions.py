@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilesim.program import Operand, Phase, Target
-from tilesim.views import Tensor, Value, View
+from tilesim.sizes import Size
+from tilesim.views import Range, Tensor, Value, View
 
 
 def load_as(p: Phase, source: View | Tensor, dtype: str, *, name: str, slots: int = 2) -> Value:
@@ -35,3 +36,21 @@ def compensated_add(p: Phase, total: Value, lost: Value, addend: Value, work: Ta
     grown = p.add(total, y, out=work)
     lost = p.sub(p.sub(grown, total, out=lost), y, out=lost)
     return p.move(grown, out=total), lost
+
+
+class FixedOrderSum:
+    """Adds the partial sums of one row in order: partial (two slots), sum, compensation and work."""
+
+    def __init__(self, p: Phase, suffix: str, width: Size) -> None:
+        self.p = p
+        self.partial = p.buffer(f"partial{suffix}", width, slots=2)
+        self.sum, self.lost, self.work = (p.buffer(f"{name}{suffix}", width) for name in ("sum", "comp", "work"))
+
+    def total(self, source: Tensor, row: Range) -> Value:
+        """The sum over the first axis of source[:, row]."""
+        p = self.p
+        total, lost = p.fill(0.0, out=self.sum), p.fill(0.0, out=self.lost)
+        for g in p.loop("g", source.shape[0], carry=(self.sum, self.lost)):
+            one = p.load(source[g.start, row.start], out=self.partial)
+            total, lost = compensated_add(p, total, lost, one, self.work)
+        return total

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tilesim.chip import Chip
+from tilesim.closed_form import ClosedForm
 from tilesim.errors import BadOperator, TilesimError
 from tilesim.program import Instr, Kernel
 from tilesim.shapes import Pattern, Solution, TensorSpec
 from tilesim.sizes import ONE, Size, dim
 from tilesim.status import TILING_ERROR, Status
+from tilesim.tolerance import Tolerance, usual
 from tilesim.views import Tensor
 
 INPUT: Final = "input"
@@ -57,6 +59,8 @@ class Argument:
     """What the vendor's interface calls it, where that is another name."""
     contiguous: bool = False
     """Whether the document takes it without gaps only."""
+    fan_in: str = ""
+    """Of a weight, the dim that products with it sum over: random values are divided by its root."""
 
 
 def result(
@@ -141,6 +145,10 @@ def _nothing_computed(_: Mapping[str, int]) -> Mapping[str, int]:
     return {}
 
 
+def _usual_tolerance(name: str, kernel: Kernel) -> Tolerance:
+    return usual(kernel[name].dtype)
+
+
 def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
     return {}
 
@@ -202,6 +210,15 @@ class Operator:
     """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
     """The vendor's tiling data, from the tiles of the plan, where its rule is public."""
+    forward: str = ""
+    """Of gradients, the operator that they are of: inputs of the same name are shared, and its outputs that are inputs
+    here are what the backward needs saved."""
+    reference: ClosedForm | None = None
+    """The outputs in float64, from formulas alone, to compare results with."""
+    magnitude: ClosedForm | None = None
+    """What the tolerance of an element is a share of, beside the reference itself."""
+    tolerance: Callable[[str, Kernel], Tolerance] = _usual_tolerance
+    """What an output may differ from the reference."""
     counted: Callable[[Work], Mapping[str, int]] | None = None
     """The names that the vendor's kernel counts one run of an instruction under, where that kernel is public."""
 

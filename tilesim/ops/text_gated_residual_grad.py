@@ -1,16 +1,20 @@
 """Gradients of the gated hyper-connection TextGatedResidual.
 
 Source: the vendor's document of TextGatedResidualGrad (ops-transformer, pull request 15537). It states ranges,
-inequalities and status codes; the order of the checks follows its table of codes, and that a size which is no multiple of
-16 counts as a combination is inferred from it.
+inequalities and status codes; the order of the checks follows its table of codes, and that a size which is no multiple
+of 16 counts as a combination is inferred from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilesim.chip import Chip
-from tilesim.functions import compensated_add, one_minus, sigmoid
+from tilesim.closed_form import Arrays, Numbers, logistic
+from tilesim.elementwise import zeros
+from tilesim.functions import FixedOrderSum, compensated_add, one_minus, sigmoid
 from tilesim.matmul import matmul
 from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Option, Outcome, Rule, result
 from tilesim.program import Kernel, Phase
@@ -26,9 +30,10 @@ from tilesim.rules import (
     shape,
     whole_group,
 )
-from tilesim.sizes import Size, align, ceil_div, dim
+from tilesim.sizes import ONE, align, ceil_div, dim
 from tilesim.status import INNER_NULLPTR, PARAM_INVALID
-from tilesim.views import Buffer, Range, Tensor, Value
+from tilesim.tolerance import Tolerance
+from tilesim.views import Buffer, Range, Value, View
 
 BATCH = Dimension("B", least=0)
 SEQUENCE = Dimension("S", least=0)
@@ -43,20 +48,23 @@ G = dim("G")
 """Tokens whose weight gradients one partial sum holds."""
 
 K_BLOCK = 64
-"""Elements of k that one mmad sums, in every product: part of the operator, so that values do not depend on the chip."""
+"""Elements of k that one mmad sums, in every product: the operator's, so that values do not depend on the chip."""
+MOST_LIFT = 16
+"""float16 would lose gradients below 6e-5. So a token's dUp, dDown and dGate are lifted by 1/max|gradient|, from 1 to
+16C; what the weight gradients multiply them with, act and xNorm, is dropped by as much, and so is dXn once summed."""
 MOST_PARTIALS, LEAST_TOKENS = 8, 256
 """Partial sums of a weight gradient: at most so many, of at least so many tokens, whatever the chip's cores."""
 
 TENSORS = (
     Argument("gradMixed", "B S H"),
     Argument("x", "B S D"),
-    Argument("wDown", "R D"),
-    Argument("wUp", "D R"),
+    Argument("wDown", "R D", fan_in="D"),
+    Argument("wUp", "D R", fan_in="R"),
     Argument("invRms", "B S C", dtype="float32"),
     Argument("downPreAct", "B S R"),
     Argument("up", "B S D"),
     Argument("gradInject", "B S C", option="inject"),
-    Argument("wGate", "C D", option="inject"),
+    Argument("wGate", "C D", option="inject", fan_in="D"),
     Argument("gamma", "D", dtype="float32", option="gamma"),
     Argument("inject", "B S C", option="inject"),
     result("dx", "B S D"),
@@ -70,7 +78,7 @@ GAMMA = ("gamma", "dgamma")
 
 
 def variant(call: Call, _: Chip) -> str:
-    """ "empty" where there is no token."""
+    """Which kernel runs: "empty" where there is no token."""
     return "" if call.dims.get("B", 1) and call.dims.get("S", 1) else "empty"
 
 
@@ -85,33 +93,30 @@ def kernel(k: Kernel) -> None:
     """Record the nine phases, or the zero fill of a call without tokens."""
     keep_back(k)
     if k.variant == "empty":
-        zero_fill(k)
+        outputs = [("dwDown", R * C, H), ("dwUp", D, R), ("dwGate", C * C, H), ("dgamma", C, H)]
+        zeros(k, "zero fill", [k[name].reshape(r, w) for name, r, w in outputs if k.tensors[name] is not None])
         return
-    inject, gamma = k.options["inject"], k.options["gamma"]
-    x_norm = k.workspace("xNorm", (N, D), k.dtype)
-    d_up = k.workspace("dUp", (N, D), k.dtype)
-    mix_grad = k.workspace("mixGrad", (N, C, H), "float32")
-    d_act = k.workspace("dAct", (N, R), "float32")
-    act = k.workspace("act", (N, R), k.dtype)
-    d_down = k.workspace("dDown", (N, R), k.dtype)
-    d_x_norm = k.workspace("dXn", (N, D), "float32")
-    d_gate = k.workspace("dGate", (N, C), "float32") if inject else None
-    d_gate16 = k.workspace("dGate16", (N, C), k.dtype) if inject else None
-
-    gate_backward(k, x_norm, d_up, mix_grad, d_gate, d_gate16)
-    matmul(k, "dAct = dUp wUp", d_up, k["wUp"], d_act, k_block=K_BLOCK)
-    activation_backward(k, d_act, act, d_down, mix_grad, d_gate)
-    matmul(k, "dXn = dDown wDown", d_down, k["wDown"], d_x_norm, k_block=K_BLOCK)
-    partials = {"dwDown": (d_down, x_norm, (R, D)), "dwUp": (d_up, act, (D, R))}
-    if d_gate16 is not None:
-        partials["dwGate"] = (d_gate16, x_norm, (C, D))
+    half, full, w = k.dtype, "float32", k.workspaces
+    rows = {"xNorm": (D, half), "dUp": (D, half), "mixGrad": (D, full), "dXn": (D, full)}
+    rows |= {"dAct": (R, full), "act": (R, half), "dDown": (R, half)}
+    if k.options["inject"]:
+        rows |= {"dGate": (C, full), "dGate16": (C, half)}
+    if half == "float16":
+        rows |= {"drop": (ONE, full)}
+    for name, (width, dtype) in rows.items():
+        k.workspace(name, (N, width), dtype)
+    gate_backward(k)
+    matmul(k, "dAct = dUp wUp", w["dUp"], k["wUp"], w["dAct"], k_block=K_BLOCK)
+    activation_backward(k)
+    matmul(k, "dXn = dDown wDown", w["dDown"], k["wDown"], w["dXn"], k_block=K_BLOCK)
+    partials = {"dwDown": ("dDown", "xNorm", R, D), "dwUp": ("dUp", "act", D, R), "dwGate": ("dGate16", "xNorm", C, D)}
     groups = ceil_div(N, G)
-    sums: dict[str, Tensor] = {}
-    for name, (left, right, shape) in partials.items():
-        sums[name] = k.workspace(f"{name}Partial", (groups, *shape), "float32")
-        matmul(k, f"{name} partials", left, right, sums[name], transpose_a=True, group=G, k_block=K_BLOCK)
-    norm = norm_backward(k, mix_grad, d_x_norm)
-    reduction(k, sums, norm if gamma else None)
+    for name, (left, right, *both) in partials.items():
+        if left in w:
+            total = k.workspace(f"{name}Partial", (groups, *both), full)
+            matmul(k, f"{name} partials", w[left], w[right], total, transpose_a=True, group=G, k_block=K_BLOCK)
+    norm_backward(k)
+    reduction(k)
 
 
 def keep_back(k: Kernel) -> None:
@@ -128,27 +133,35 @@ def keep_back(k: Kernel) -> None:
         k.reserve(
             "staging",
             25600,
-            "10 rows of R=640 in float32, since L0C has no path to the unified buffer; the split is a guess, the total is documented",
+            "10 rows of R=640 in float32, since L0C has no path to the unified buffer; the split is a guess, "
+            "the total is documented",
         )
     k.static("invRmsRow", (align(C, 8),), "float32", (C,))
     k.static("channelGrad", (align(C, 8),), "float32", (C,))
 
 
-def gate_backward(
-    k: Kernel, x_norm: Tensor, d_up: Tensor, mix_grad: Tensor, d_gate: Tensor | None, d_gate16: Tensor | None
-) -> None:
+def gate_backward(k: Kernel) -> None:
     """xNorm, dUp = gradMixed*xNorm*s*(1-s)/C and mixGrad = gradMixed*s/C of every channel row; dGate of every token."""
-    inv_rms, channel_grad = k.statics
+    inv_rms, _ = k.statics
     x, up = k["x"].reshape(N, C, H), k["up"].reshape(N, C, H)
-    x_norm, d_up = x_norm.reshape(N, C, H), d_up.reshape(N, C, H)
+    x_norm, d_up, mix_grad = (k.workspaces[name].reshape(N, C, H) for name in ("xNorm", "dUp", "mixGrad"))
+    drop = k.workspaces.get("drop")
     with k.vector("gate backward", "keeps whole rows of H; tiles over channels") as p:
         rows = p.tile("rows", C)
         for n in p.loop("n", N, split=True):
             grad_in = p.load(k["gradMixed"].reshape(N, H)[n.start], name="gradMixedIn")
-            grad = p.cast(grad_in, dtype="float32", name="gradMixed32")
             scale = p.load(k["invRms"].reshape(N, C)[n.start], out=inv_rms)
-            if d_gate is not None and d_gate16 is not None:
-                channel_gradient(k, p, n, channel_grad, d_gate, d_gate16)
+            inject_in = None
+            if k.options["inject"]:
+                row = p.buffer("gradInjectIn", C, k.dtype, pool="scratch")
+                inject_in = p.load(k["gradInject"].reshape(N, C)[n.start], out=row)
+            grad32 = p.buffer("gradMixed32", H)
+            lift = None if drop is None else lifted(k, p, grad_in, grad32, inject_in, drop[n.start])
+            if lift is not None:
+                scale = p.muls(scale, lift[1, 0], out=inv_rms)
+            if inject_in is not None:
+                channel_gradient(k, p, n, inject_in, lift)
+            grad = p.cast(grad_in, out=grad32)
             for c in p.loop("c", C, rows):
                 xn32 = p.buffer("xNorm32", (c.size, H))
                 xn = p.cast(p.load(x[n.start, c], name="xIn"), out=xn32)
@@ -168,28 +181,44 @@ def gate_backward(
                 mix = p.muls(mix, 1 / C, out=mix)
                 p.store(mix, mix_grad[n.start, c])
                 slope = p.mul(p.mul(one_minus(p, s, out=work), mix, out=work), xn, out=work)
+                if lift is not None:  # twice: xNorm is dropped
+                    slope = p.muls(p.muls(slope, lift[0, 0], out=work), lift[0, 0], out=work)
                 p.store(p.cast(slope, dtype=k.dtype, name="dUpOut", slots=2), d_up[n.start, c])
 
 
-def channel_gradient(k: Kernel, p: Phase, n: Range, channel_grad: Buffer, d_gate: Tensor, d_gate16: Tensor) -> None:
+def lifted(k: Kernel, p: Phase, grad_in: Value, grad32: Buffer, inject_in: Value | None, drop: View) -> Value:
+    """The lift of a token and its inverse, [2, 1], after storing the inverse in `drop`."""
+    _, channel_grad = k.statics
+    both = p.buffer("lift", (2, 1), pool="scratch")
+    p.row_max(p.abs(p.cast(grad_in, out=grad32), out=grad32), out=both[0])
+    if inject_in is not None:
+        p.row_max(p.abs(p.cast(inject_in, out=channel_grad), out=channel_grad), out=both[1])
+        p.maximum(p.read(both[0]), p.read(both[1]), out=both[0])
+    lift = p.mins(p.rec(p.read(both[0]), out=both[0]), MOST_LIFT * C, out=both[0])
+    inverse = p.rec(p.maxs(lift, 1.0, out=both[0]), out=both[1])
+    p.store(inverse, drop)
+    return p.read(both)
+
+
+def channel_gradient(k: Kernel, p: Phase, n: Range, grad_in: Value, lift: Value | None) -> None:
     """dGate = gradInject*inject*(1 - inject/2)/C of one token."""
+    _, channel_grad = k.statics
     half = p.buffer("inject32", C, pool="scratch")
     inject_in = p.buffer("injectIn", C, k.dtype, pool="scratch")
-    grad_in = p.buffer("gradInjectIn", C, k.dtype, pool="scratch")
     out16 = p.buffer("dGateOut", C, k.dtype, pool="scratch")
     inject = p.cast(p.load(k["inject"].reshape(N, C)[n.start], out=inject_in), out=half)
-    grad = p.cast(p.load(k["gradInject"].reshape(N, C)[n.start], out=grad_in), out=channel_grad)
-    grad = p.mul(grad, inject, out=channel_grad)
+    grad = p.mul(p.cast(grad_in, out=channel_grad), inject, out=channel_grad)
     rest = p.adds(p.muls(inject, -0.5, out=half), 1.0, out=half)
     grad = p.muls(p.mul(grad, rest, out=channel_grad), 1 / C, out=channel_grad)
-    p.store(grad, d_gate[n.start])
-    p.store(p.cast(grad, out=out16), d_gate16[n.start])
+    p.store(grad, k.workspaces["dGate"][n.start])
+    grad = grad if lift is None else p.muls(grad, lift[0, 0], out=half)
+    p.store(p.cast(grad, out=out16), k.workspaces["dGate16"][n.start])
 
 
-def activation_backward(
-    k: Kernel, d_act: Tensor, act: Tensor, d_down: Tensor, mix_grad: Tensor, d_gate: Tensor | None
-) -> None:
+def activation_backward(k: Kernel) -> None:
     """act and dDown = dAct*s(a)*(1 + a*(1-s(a)))/C with a = downPreAct/C; mixGrad += dGate @ wGate."""
+    d_act, act, d_down = (k.workspaces[name] for name in ("dAct", "act", "dDown"))
+    mix_grad = k.workspaces["mixGrad"].reshape(N, C, H)
     _, channel_grad = k.statics
     with k.vector("activation backward", "keeps whole rows of R and H, one token at a time") as p:
         for n in p.loop("n", N, split=True):
@@ -199,18 +228,19 @@ def activation_backward(
             a = p.muls(a, 1 / C, out=a)
             s = sigmoid(p, a, out=p.buffer("sigmoid32", R))
             work = p.buffer("workR32", R)
-            p.store(p.cast(p.mul(a, s, out=work), dtype=k.dtype, name="actOut", slots=2), act[n.start])
+            acted = dropped(k, p, n, p.mul(a, s, out=work), out=work)
+            p.store(p.cast(acted, dtype=k.dtype, name="actOut", slots=2), act[n.start])
             slope = p.adds(p.mul(one_minus(p, s, out=work), a, out=work), 1.0, out=work)
             slope = p.mul(p.mul(slope, s, out=work), upstream, out=work)
             slope = p.muls(slope, 1 / C, out=work)
             p.store(p.cast(slope, dtype=k.dtype, name="dDownOut", slots=2), d_down[n.start])
-            if d_gate is None:
+            if not k.options["inject"]:
                 p.buffer("wGateIn", H, k.dtype, slots=2, reserved=True)
                 p.buffer("wGate32", H, reserved=True)
                 p.buffer("mixGrad", H, reserved=True)
                 continue
             weights = k["wGate"].reshape(C, C, H)
-            share = p.load(d_gate[n.start], out=channel_grad)
+            share = p.load(k.workspaces["dGate"][n.start], out=channel_grad)
             for c in p.loop("c", C):
                 mix = p.buffer("mixGrad", H)
                 total = p.load(mix_grad[n.start, c.start], out=mix)
@@ -220,13 +250,23 @@ def activation_backward(
                 p.store(total, mix_grad[n.start, c.start])
 
 
-def norm_backward(k: Kernel, mix_grad: Tensor, d_x_norm: Tensor) -> Tensor:
-    """dx = invRms*(g - xHat*dot(g, xHat)/H) with g = (dXn + mixGrad)*(1+gamma); returns the cores' partials of dgamma."""
+def dropped(k: Kernel, p: Phase, n: Range, row: Value, out: Buffer) -> Value:
+    """A row of a token times the inverse of its lift, the row itself where there is none."""
+    drop = k.workspaces.get("drop")
+    if drop is None:
+        return row
+    return p.muls(row, p.load(drop[n.start], out=p.buffer("dropIn", 1, pool="scalars"))[0], out=out)
+
+
+def norm_backward(k: Kernel) -> None:
+    """dx = invRms*(g - xHat*dot(g, xHat)/H) with g = (dXn + mixGrad)*(1+gamma); partials of dgamma."""
     inv_rms, _ = k.statics
     gamma = k.options["gamma"]
-    x, dx, d_x_norm = k["x"].reshape(N, C, H), k["dx"].reshape(N, C, H), d_x_norm.reshape(N, C, H)
+    x, dx = k["x"].reshape(N, C, H), k["dx"].reshape(N, C, H)
+    d_x_norm, mix_grad = (k.workspaces[name].reshape(N, C, H) for name in ("dXn", "mixGrad"))
     with k.vector("norm backward", "keeps whole rows of H; channel outer, token inner") as p:
-        partial = k.workspace("dgammaPartial", (p.cores, C, H), "float32") if gamma else d_x_norm
+        if gamma:
+            k.workspace("dgammaPartial", (p.cores, C, H), "float32")
         for c in p.loop("c", C):
             total, lost = p.buffer("dgammaSum", H, reserved=not gamma), p.buffer("dgammaComp", H, reserved=not gamma)
             if gamma:
@@ -241,7 +281,8 @@ def norm_backward(k: Kernel, mix_grad: Tensor, d_x_norm: Tensor) -> Tensor:
                 hat = p.muls(hat, scale, out=hat)
                 from_cube = p.load(d_x_norm[n.start, c.start], name="dXnIn")
                 direct = p.load(mix_grad[n.start, c.start], name="mixGradIn")
-                grad = p.add(from_cube, direct, name="grad32")
+                grad32 = p.buffer("grad32", H)
+                grad = p.add(dropped(k, p, n, from_cube, out=grad32), direct, out=grad32)
                 work, prod = p.buffer("work32", H), p.buffer("prod32", H)
                 if gamma:
                     addend = p.mul(grad, hat, out=work)
@@ -253,58 +294,63 @@ def norm_backward(k: Kernel, mix_grad: Tensor, d_x_norm: Tensor) -> Tensor:
                 grad = p.muls(p.add(grad, rest, out=grad), scale, out=grad)
                 p.store(p.cast(grad, dtype=k.dtype, name="dxOut", slots=2), dx[n.start, c.start])
             if gamma:
-                p.store(gamma_sum, partial[p.core, c.start])
-    return partial
+                p.store(gamma_sum, k.workspaces["dgammaPartial"][p.core, c.start])
 
 
-def reduction(k: Kernel, sums: dict[str, Tensor], gamma_partial: Tensor | None) -> None:
+def reduction(k: Kernel) -> None:
     """The weight gradients and dgamma: partial sums added in order, with compensation, then cast out."""
     with k.vector("fixed-order reduction", "keeps whole rows of H and R, one row at a time") as p:
-        wide = Adder(p, "H", H)
+        wide = FixedOrderSum(p, "H", H)
         out = p.buffer("outH", H, k.dtype, slots=2)
-        for name in (n for n in ("dwDown", "dwGate") if n in sums):
-            groups, rows, _ = sums[name].shape
-            source, target = sums[name].reshape(groups, rows * C, H), k[name].reshape(rows * C, H)
+        for name in (n for n in ("dwDown", "dwGate") if k.tensors[n] is not None):
+            partial = k.workspaces[f"{name}Partial"]
+            groups, rows, _ = partial.shape
+            source, target = partial.reshape(groups, rows * C, H), k[name].reshape(rows * C, H)
             for r in p.loop(name, rows * C, split=True):
                 p.store(p.cast(wide.total(source, r), out=out), target[r.start])
+        gamma_partial = k.workspaces.get("dgammaPartial")
         gamma_out = p.buffer("dgammaOut", H, reserved=gamma_partial is None)
         if gamma_partial is not None:
             for c in p.loop("dgamma", C, split=True):
                 p.store(p.move(wide.total(gamma_partial, c), out=gamma_out), k["dgamma"].reshape(C, H)[c.start])
-        narrow = Adder(p, "R", R)
+        narrow = FixedOrderSum(p, "R", R)
         out_r = p.buffer("outR", R, k.dtype, slots=2)
         for d in p.loop("dwUp", D, split=True):
-            p.store(p.cast(narrow.total(sums["dwUp"], d), out=out_r), k["dwUp"][d.start])
+            p.store(p.cast(narrow.total(k.workspaces["dwUpPartial"], d), out=out_r), k["dwUp"][d.start])
 
 
-class Adder:
-    """Adds the partial sums of one row in order: partial (two slots), sum, compensation and work."""
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """The gradients, with the saved tensors as they are."""
+    batch, tokens, depth = given["x"].shape
+    n, c = batch * tokens, int(numbers["channels"])
+    x, inv_rms = given["x"].reshape(n, c, depth // c), given["invRms"].reshape(n, c, 1)
+    scale = 1 + given["gamma"].reshape(x.shape[1:]) if "gamma" in given else np.ones(x.shape[1:])
+    x_hat = x * inv_rms
+    x_norm, up = (x_hat * scale).reshape(n, depth), given["up"].reshape(n, depth)
+    direct = np.tile(given["gradMixed"].reshape(n, depth // c), (1, c)) * logistic(up) / c
+    a = given["downPreAct"].reshape(n, given["wDown"].shape[0]) / c
+    d_up = direct * x_norm * logistic(-up)
+    d_down = d_up @ given["wUp"] * logistic(a) * (1 + a * logistic(-a)) / c
+    d_norm = direct + d_down @ given["wDown"]
+    out = {"dwDown": d_down.T @ x_norm, "dwUp": d_up.T @ (a * logistic(a))}
+    if "wGate" in given:
+        inject, upstream = given["inject"].reshape(n, c), given["gradInject"].reshape(n, c)
+        d_gate = upstream * inject * (1 - inject / 2) / c
+        d_norm, out["dwGate"] = d_norm + d_gate @ given["wGate"], d_gate.T @ x_norm
+    d_norm = d_norm.reshape(x.shape)
+    if "gamma" in given:
+        out["dgamma"] = (d_norm * x_hat).sum(axis=0).reshape(depth)
+    v = d_norm * scale
+    return {
+        "dx": (inv_rms * (v - x_hat * (v * x_hat).mean(axis=2, keepdims=True))).reshape(batch, tokens, depth),
+        **out,
+    }
 
-    def __init__(self, p: Phase, suffix: str, width: Size) -> None:
-        self.p = p
-        self.partial = p.buffer(f"partial{suffix}", width, slots=2)
-        self.sum, self.lost, self.work = (p.buffer(f"{name}{suffix}", width) for name in ("sum", "comp", "work"))
 
-    def total(self, source: Tensor, row: Range) -> Value:
-        """The sum over the first axis of source[:, row]."""
-        p = self.p
-        total, lost = p.fill(0.0, out=self.sum), p.fill(0.0, out=self.lost)
-        for g in p.loop("g", source.shape[0], carry=(self.sum, self.lost)):
-            one = p.load(source[g.start, row.start], out=self.partial)
-            total, lost = compensated_add(p, total, lost, one, self.work)
-        return total
-
-
-def zero_fill(k: Kernel) -> None:
-    """Without tokens every weight gradient is zero; outputs are overwritten all the same."""
-    with k.vector("zero fill") as p:
-        outputs = [("dwDown", R * C, H), ("dwUp", D, R), ("dwGate", C * C, H), ("dgamma", C, H)]
-        for name, rows, width in outputs:
-            if k.tensors.get(name) is not None:
-                target = k[name].reshape(rows, width)
-                zero = p.buffer(f"{name}Zero", width, target.dtype)
-                for r in p.loop(name, rows, split=True):
-                    p.store(p.fill(0.0, out=zero), target[r.start])
+def tolerance(name: str, k: Kernel) -> Tolerance:
+    """Fro and t by dtype, dgamma tighter."""
+    figures = {"bfloat16": ((5e-3, 4e-2), (3e-3, 1e-2)), "float16": ((6e-4, 5e-3), (4e-4, 1.2e-3))}
+    return Tolerance("1.4 times the worst seen over N to 2048, C to 20, H to 2560", *figures[k.dtype][name == "dgamma"])
 
 
 def channels_divide(call: Call, _: Chip) -> Outcome:
@@ -348,4 +394,7 @@ text_gated_residual_grad = Operator(
     variant=variant,
     computed=computed,
     overflow=INNER_NULLPTR,
+    forward="text_gated_residual",
+    reference=reference,
+    tolerance=tolerance,
 )
