@@ -20,7 +20,7 @@ from tilesim.operator import Argument, Attribute, Dimension, Operator, Option, r
 from tilesim.program import Kernel, Phase, Target
 from tilesim.rules import dtype_same, dtype_supported, not_null, shape
 from tilesim.sizes import Size, ceil_div, dim
-from tilesim.views import Buffer, Range, Tensor, Value, View
+from tilesim.views import Buffer, Tensor, Value, View
 
 COPY_BYTES = dim("copy_bytes")
 """The copy beyond which a larger one gains nothing: `tiling.copy_bytes` of the chip, known when a tile is decided."""
@@ -62,10 +62,12 @@ class Tile:
     part: Callable[[Tensor], View]
     shape: tuple[Size, ...]
     slots: int = 2
+    allocated: tuple[Size, ...] | None = None
+    """What a buffer takes, where its rows are not padded to blocks."""
 
     def buffer(self, name: str, dtype: str = "float32", slots: int = 1) -> Buffer:
         """A buffer of the tile's shape."""
-        return self.phase.buffer(name, self.shape, dtype, slots=slots)
+        return self.phase.buffer(name, self.shape, dtype, slots=slots, allocated=self.allocated)
 
     def load(self, name: str, *, widen: bool = True) -> Value:
         """The tile of an input, in float32 unless told otherwise."""
@@ -105,7 +107,7 @@ def flat_tiles(
         yield Tile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
 
 
-def pointwise(  # noqa: PLR0913 - one argument a field of the operator
+def pointwise(
     name: str,
     kernel: Callable[[Kernel], None],
     *,

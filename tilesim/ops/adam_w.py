@@ -5,8 +5,8 @@ The results lie where var, m and v do.
 
 from __future__ import annotations
 
-from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.operator import Attribute, Option, result
+from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.program import Kernel
 from tilesim.sizes import Scalar, attribute
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.operator import Attribute
+from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.program import Kernel
 from tilesim.sizes import attribute
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.operator import Attribute
+from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.program import Kernel
 from tilesim.sizes import Scalar, attribute
 

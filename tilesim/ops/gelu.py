@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from tilesim.pointwise import Tile, flat_tiles, pointwise
 from tilesim.operator import Option
+from tilesim.pointwise import Tile, flat_tiles, pointwise
 from tilesim.program import Kernel
 from tilesim.views import Value
 

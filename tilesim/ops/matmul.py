@@ -1,0 +1,59 @@
+"""The matrix product x1 @ x2, summed in float32; the result has the dtype of the factors, or float32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilesim import matmul as cube
+from tilesim.chip import Chip
+from tilesim.operator import Argument, Call, Dimension, Operator, Outcome, Rule, result
+from tilesim.pointwise import FAMILIES
+from tilesim.program import Kernel
+from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
+from tilesim.status import PARAM_INVALID
+
+M, K, N = Dimension("M", least=0), Dimension("K"), Dimension("N", least=0)
+WIDE = "float32 result"
+
+
+def variant(call: Call, _: Chip) -> str:
+    """Whether the result is float32 although the factors are not."""
+    y = call.spec("y")
+    return WIDE if y is not None and y.dtype == "float32" and call.dtype != "float32" else ""
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    y = replace(k["y"], dtype="float32") if k.variant == WIDE else k["y"]
+    cube.matmul(k, "matmul", k["x1"], k["x2"], y)
+
+
+def _result_dtype(call: Call, _: Chip) -> Outcome:
+    x, y = call.spec("x1"), call.spec("y")
+    known = x is not None and y is not None
+    ok = x is None or y is None or y.dtype in (x.dtype, "float32")
+    return Outcome(ok, f"{x.dtype} or float32" if x else UNKNOWN, y.dtype if known and y else UNKNOWN)
+
+
+matmul = Operator(
+    name="matmul",
+    api="aclnnMatmul",
+    about="matrix product",
+    dims=(M, K, N),
+    tensors=(Argument("x1", "M K", alias="self"), Argument("x2", "K N", alias="mat2"), result("y", "M N", alias="out")),
+    lead="x1",
+    dtypes=FAMILIES,
+    dtype="float16",
+    rules=(
+        *not_null("x1", "x2", "y"),
+        dtype_supported("x1"),
+        dtype_same("x2", "x1"),
+        Rule("y dtype", PARAM_INVALID, _result_dtype, "y"),
+        rank("x1", 2),
+        rank("x2", 2),
+        shape("x2"),
+        shape("y"),
+    ),
+    kernel=kernel,
+    variant=variant,
+)

@@ -1,0 +1,101 @@
+"""x * gamma / sqrt(mean(x^2) + epsilon) over the last axis, and the reciprocal root of every row in float32."""
+
+from __future__ import annotations
+
+from tilesim.chip import Chip
+from tilesim.dtypes import itemsize
+from tilesim.functions import load_as
+from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, result
+from tilesim.pointwise import FAMILIES
+from tilesim.program import Kernel, Phase, Target
+from tilesim.rowwise import LONG, column_tiles, row_tiles, row_variant
+from tilesim.rules import dtype_same, dtype_supported, in_range, not_null, shape
+from tilesim.sizes import attribute, dim
+from tilesim.views import Value
+
+X, D = Dimension("X", least=0), Dimension("D")
+ROWS, ROW = dim("X"), dim("D")
+
+
+def variant(call: Call, chip: Chip) -> str:
+    """Whether whole rows fit."""
+    size = itemsize(call.dtype)
+    per_element = 2 * size + 8 if size == 2 else 12
+    row = call.dims.get("D", 1)
+    return row_variant(chip, call.dtype, row, per_element, row * (4 if size == 4 else 6) + 1024)
+
+
+def reciprocal_root(p: Phase, squares: Value, out: Target) -> Value:
+    """1 / sqrt(sum / D + epsilon) of the sums of squares of rows."""
+    mean = p.adds(p.muls(squares, 1 / ROW, out=out), attribute("epsilon"), out=out)
+    return p.rec(p.sqrt(mean, out=out), out=out)
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    if k.variant == LONG:
+        long_rows(k)
+        return
+    with k.vector("rms_norm", "keeps whole rows") as p:
+        gamma = load_as(p, k["gamma"], "float32", name="gamma", slots=1)
+        for t in row_tiles(k, p, ROWS, ROW, slots=1):
+            x, y = t.load("x"), t.room("y")
+            sums = p.buffer("rstd", t.shape[0], slots=2)
+            squares = t.buffer("square")
+            rstd = reciprocal_root(p, p.row_sum(p.mul(x, x, out=squares), out=sums), sums)
+            p.store(rstd, t.of_row(k["rstd"]))
+            out = p.mul(p.mul_rows(x, rstd, out=y), gamma.over(t.shape[0]), out=y)
+            t.store(out, "y")
+
+
+def long_rows(k: Kernel) -> None:
+    """Two passes over every row, of which not one fits."""
+    x, y, rstd = k["x"].reshape(ROWS, ROW), k["y"].reshape(ROWS, ROW), k["rstd"].reshape(ROWS)
+    with k.vector("rms_norm", "two passes over rows that do not fit") as p:
+        for n in p.loop("row", ROWS, split="ceil"):
+            total = p.buffer("total", 1)
+            sums = p.fill(0.0, out=total)
+            for c in column_tiles(k, p, ROW, carry=(total,)):
+                part = load_as(p, x[n.start, c], "float32", name="first")
+                square = p.mul(part, part, out=p.buffer("square", c.size))
+                sums = p.add(sums, p.row_sum(square, out=p.buffer("part", 1)), out=total)
+            root = reciprocal_root(p, sums, total)
+            p.store(root, rstd[n])
+            for c in column_tiles(k, p, ROW):
+                part = load_as(p, x[n.start, c], "float32", name="second")
+                scaled = p.muls(part, root[0], out=p.buffer("scaled", c.size))
+                gamma = load_as(p, k["gamma"][c], "float32", name="gamma")
+                out = p.mul(scaled, gamma, out=scaled)
+                p.store(
+                    out if k.dtype == "float32" else p.cast(out, dtype=k.dtype, name="yOut", slots=2), y[n.start, c]
+                )
+
+
+rms_norm = Operator(
+    name="rms_norm",
+    api="aclnnRmsNorm",
+    about="normalisation by the root mean square",
+    dims=(X, D),
+    tensors=(
+        Argument("x", "*X D"),
+        Argument("gamma", "D"),
+        result("y", "*X D", alias="yOut"),
+        result("rstd", "*X 1", dtype="float32", alias="rstdOut"),
+    ),
+    lead="x",
+    attributes=(Attribute("epsilon", default=1e-6),),
+    dtypes=FAMILIES,
+    dtype="float32",
+    rules=(
+        *not_null("x", "gamma", "y", "rstd"),
+        dtype_supported("x"),
+        dtype_same("gamma", "x"),
+        dtype_same("y", "x"),
+        in_range(D, "x"),
+        shape("gamma"),
+        shape("y"),
+        shape("rstd"),
+    ),
+    kernel=kernel,
+    variant=variant,
+)

@@ -1,0 +1,157 @@
+"""e^(x - max) / sum along one axis, default the last.
+
+Along the last axis a tile is whole rows. Along another it is columns of all rows of the axis, which are read twice if
+they do not fit; a vector then holds one row of the tile.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilesim.chip import Chip
+from tilesim.dtypes import itemsize
+from tilesim.functions import load_as
+from tilesim.operator import Argument, Attribute, Call, Operator, result
+from tilesim.ops._axes import N, X, Y, dim_in_range
+from tilesim.pointwise import FAMILIES, copy_elements
+from tilesim.program import Kernel, Phase
+from tilesim.rowwise import LONG, column_tiles, row_tiles, row_variant
+from tilesim.rules import dtype_same, dtype_supported, in_range, not_null, rank, shape
+from tilesim.sizes import ceil_div
+from tilesim.views import Buffer, Value
+
+ROWS, AXIS, INNER = X.size, N.size, Y.size
+LEAST_COLUMNS, MOST_COLUMNS = 16, 64
+"""Columns of a tile along another axis than the last: a block of 16-bit elements, a vector of float32."""
+
+
+def variant(call: Call, chip: Chip) -> str:
+    """Which program: by the place of the axis, by what fits, and for another axis than the last by its columns."""
+    x, n, y = (call.dims.get(name, 1) for name in ("X", "N", "Y"))
+    size = itemsize(call.dtype)
+    wide = 4 if size == 2 else 0
+    if y <= 1:
+        return row_variant(chip, call.dtype, n, 4 * size + wide + 4, 1024)
+    share = -(-math.ceil(x * y / chip.cores.vector) // LEAST_COLUMNS) * LEAST_COLUMNS
+    columns = max(1, min(y, MOST_COLUMNS, max(LEAST_COLUMNS, share)))
+    pitch = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
+    fits = n * pitch * (4 * size + wide) + 4096 <= chip.memory.ub.visible_bytes
+    return f"{'axis' if fits else 'axis twice'}, columns {columns}"
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    if k.variant.startswith("axis"):
+        along_axis(k, int(k.variant.rpartition(" ")[2]), once=not k.variant.startswith("axis twice"))
+    elif k.variant == LONG:
+        long_rows(k)
+    else:
+        whole_rows(k)
+
+
+def whole_rows(k: Kernel) -> None:
+    """Rows that fit."""
+    with k.vector("softmax", "keeps whole rows") as p:
+        for t in row_tiles(k, p, ROWS, AXIS):
+            x, y = t.load("x"), t.room("y")
+            p.buffer("scratch", t.shape, reserved=True)
+            largest, total = p.buffer("largest", t.shape[0]), p.buffer("total", t.shape[0])
+            e = p.exp(p.sub_rows(x, p.row_max(x, out=largest), out=y), out=y)
+            t.store(p.div_rows(e, p.row_sum(e, out=total), out=y), "y")
+
+
+def long_rows(k: Kernel) -> None:
+    """Three passes over every row, of which not one fits."""
+    x, y = k["x"].reshape(ROWS, AXIS), k["y"].reshape(ROWS, AXIS)
+    with k.vector("softmax", "three passes over rows that do not fit") as p:
+        for n in p.loop("row", ROWS, split="ceil"):
+            largest, total = p.buffer("largest", 1), p.buffer("total", 1)
+            most = p.fill(-math.inf, out=largest)
+            for c in column_tiles(k, p, AXIS, carry=(largest,)):
+                part = load_as(p, x[n.start, c], "float32", name="first")
+                most = p.maximum(most, p.row_max(part, out=p.buffer("partMax", 1)), out=largest)
+            least = p.muls(most, -1.0, out=largest)
+            whole = p.fill(0.0, out=total)
+            for c in column_tiles(k, p, AXIS, carry=(total,)):
+                part = load_as(p, x[n.start, c], "float32", name="second")
+                e = p.buffer("power", c.size)
+                power = p.exp(p.adds(part, least[0], out=e), out=e)
+                whole = p.add(whole, p.row_sum(power, out=p.buffer("partSum", 1)), out=total)
+            inverse = p.rec(whole, out=total)
+            for c in column_tiles(k, p, AXIS):
+                part = load_as(p, x[n.start, c], "float32", name="third")
+                e = p.buffer("share", c.size)
+                share = p.muls(p.exp(p.adds(part, least[0], out=e), out=e), inverse[0], out=e)
+                p.store(rounded(k, p, share), y[n.start, c])
+
+
+def rounded(k: Kernel, p: Phase, value: Value) -> Value:
+    """The value in the dtype of the result, in a buffer that the next tile does not wait for."""
+    if k.dtype == "float32":
+        return p.move(value, name="yOut", slots=2)
+    return p.cast(value, dtype=k.dtype, name="yOut", slots=2)
+
+
+def along_axis(k: Kernel, columns: int, *, once: bool) -> None:
+    """Columns of all rows of the axis, or of parts of it in two passes."""
+    x, y = k["x"].reshape(ROWS, AXIS, INNER), k["y"].reshape(ROWS, AXIS, INNER)
+    with k.vector("softmax", "all of the axis" if once else "two passes over the axis") as p:
+        depth = AXIS if once else p.tile("depth", ceil_div(copy_elements(k.dtype), columns))
+        for c in p.loop("column", INNER, columns, split="dealt", rows=ROWS):
+            largest, total = p.buffer("largest", c.size), p.buffer("total", c.size)
+            p.fill(-math.inf, out=largest)
+            p.fill(0.0, out=total)
+            for d in p.loop("d", AXIS, depth, carry=(largest, total)):
+                first = load_as(p, x[c.row, d, c], "float32", name="first")
+                power = p.buffer("power", (d.size, c.size)) if k.dtype == "float32" else first.buffer
+                accumulate(p, first, power, largest, total, restart=not once)
+                if once:
+                    share = p.div(p.read(power), p.read(total).over(d.size), out=power)
+                    p.store(rounded(k, p, share), y[c.row, d, c])
+            if once:
+                continue
+            for d in p.loop("e", AXIS, depth):
+                second = load_as(p, x[c.row, d, c], "float32", name="second")
+                work = p.buffer("share", (d.size, c.size))
+                power2 = p.exp(p.sub(second, p.read(largest).over(d.size), out=work), out=work)
+                share = p.div(power2, p.read(total).over(d.size), out=work)
+                p.store(rounded(k, p, share), y[c.row, d, c])
+
+
+def accumulate(p: Phase, x: Value, power: Buffer, largest: Buffer, total: Buffer, *, restart: bool) -> None:
+    """Take the rows of `x` into the largest elements and the sums of powers so far; `power` gets e^(x - largest)."""
+    rows = x.shape[0]
+    before = p.move(p.read(largest), out=p.buffer("before", largest.shape)) if restart else None
+    for r in p.loop("r", rows, carry=(largest,)):
+        p.maximum(p.read(largest), x[r.start], out=largest)
+    if before is not None:
+        change = p.exp(p.sub(before, p.read(largest), out=before), out=before)
+        p.mul(p.read(total), change, out=total)
+    p.exp(p.sub(x, p.read(largest).over(rows), out=power), out=power)
+    for r in p.loop("s", rows, carry=(total,)):
+        p.add(p.read(total), p.read(power[r.start]), out=total)
+
+
+softmax = Operator(
+    name="softmax",
+    api="aclnnSoftmax",
+    about="softmax along one axis",
+    dims=(X, N, Y),
+    tensors=(Argument("x", "*X N *Y", alias="self"), result("y", "*X N *Y", alias="out")),
+    lead="x",
+    attributes=(Attribute("dim", default=-1),),
+    split="dim",
+    dtypes=FAMILIES,
+    dtype="float32",
+    rules=(
+        *not_null("x", "y"),
+        dtype_supported("x"),
+        dtype_same("y", "x"),
+        rank("x", 1, 8),
+        dim_in_range,
+        in_range(N, "x"),
+        shape("y"),
+    ),
+    kernel=kernel,
+    variant=variant,
+)

@@ -1,0 +1,61 @@
+"""The gated unit x0 * sigmoid(x0) * x1 of the two halves of `x` along one axis."""
+
+from __future__ import annotations
+
+from tilesim.chip import Chip
+from tilesim.functions import load_as
+from tilesim.operator import Argument, Attribute, Call, Operator, result
+from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
+from tilesim.pointwise import FAMILIES
+from tilesim.program import Kernel
+from tilesim.rowwise import grid_tiles
+from tilesim.rules import dtype_same, dtype_supported, not_null, rank, shape
+from tilesim.views import Range
+
+ROW = N.size * Y.size
+"""Elements of half a row."""
+
+
+def variant(call: Call, chip: Chip) -> str:
+    """ "by column" where there are fewer rows than cores."""
+    return "by column" if call.dims.get("X", 0) < chip.cores.vector else ""
+
+
+def kernel(k: Kernel) -> None:
+    """Record the phase."""
+    x, y = k["x"].reshape(X.size, 2 * ROW), k["y"].reshape(X.size, ROW)
+    with k.vector("swi_glu") as p:
+        for n, c in grid_tiles(k, p, X.size, ROW, by_column=bool(k.variant)):
+            gate = load_as(p, x[n, c], "float32", name="gate")
+            value = load_as(p, x[n, Range(c.start + ROW, c.size)], "float32", name="value")
+            work = p.buffer("work", (n.size, c.size))
+            e = p.adds(p.exp(p.muls(gate, -1.0, out=work), out=work), 1.0, out=work)
+            silu = p.div(gate, e, out=work)
+            out = p.buffer("yOut", (n.size, c.size), k.dtype, slots=2)
+            product = p.mul(silu, value, out=work if k.dtype != "float32" else out)
+            p.store(product if k.dtype == "float32" else p.cast(product, out=out), y[n, c])
+
+
+swi_glu = Operator(
+    name="swi_glu",
+    api="aclnnSwiGlu",
+    about="gated unit with silu",
+    dims=(X, N, Y),
+    tensors=(Argument("x", "*X 2*N *Y", alias="self"), result("y", "*X N *Y", alias="out")),
+    lead="x",
+    attributes=(Attribute("dim", default=-1),),
+    split="dim",
+    dtypes=FAMILIES,
+    dtype="float32",
+    rules=(
+        *not_null("x", "y"),
+        dtype_supported("x"),
+        dtype_same("y", "x"),
+        rank("x", 1, 8),
+        dim_in_range,
+        even_axis,
+        shape("y"),
+    ),
+    kernel=kernel,
+    variant=variant,
+)

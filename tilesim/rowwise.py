@@ -1,0 +1,77 @@
+"""Operators on rows: tiles of whole rows, as many as fit, split over cores by rows.
+
+Rows shorter than a block of 32 bytes lie side by side, without padding, so that a tile is one burst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tilesim import dtypes
+from tilesim.chip import Chip
+from tilesim.pointwise import UNIT, Tile, copy_elements
+from tilesim.program import Kernel, Phase, Target
+from tilesim.sizes import Size, align, ceil_div, dim
+from tilesim.views import BLOCK_BYTES, Range, Tensor, View, view
+
+NARROW = "narrow"
+"""The variant for rows shorter than a block."""
+LONG = "long"
+"""The variant for rows of which not one fits."""
+
+
+@dataclass(frozen=True)
+class RowTile(Tile):
+    """A tile of whole rows; `of_row` is the part of a tensor that has one value a row."""
+
+    of_row: Callable[[Tensor], View] = view
+
+
+def row_variant(chip: Chip, dtype: str, row: int, bytes_per_element: int, resident_bytes: int = 0) -> str:
+    """NARROW, LONG or "" for rows of `row` elements that take so many bytes each, beside `resident_bytes`."""
+    if 0 < row * dtypes.itemsize(dtype) < BLOCK_BYTES:
+        return NARROW
+    return LONG if row * bytes_per_element + resident_bytes > chip.memory.ub.visible_bytes * 0.98 else ""
+
+
+def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> Iterator[RowTile]:
+    """The one symbolic tile of a phase over `rows` whole rows of `row` elements."""
+    for n in p.loop("row", rows, p.tile("rows"), split="ceil"):
+        side_by_side = (n.size, row) if k.variant == NARROW else None
+        yield RowTile(
+            k,
+            p,
+            lambda tensor, n=n: tensor.reshape(rows, row)[n],  # type: ignore[misc]
+            (n.size, row),
+            slots,
+            side_by_side,
+            lambda tensor, n=n: tensor.reshape(rows)[n],  # type: ignore[misc]
+        )
+
+
+def column_tiles(k: Kernel, p: Phase, row: Size, carry: Sequence[Target] = ()) -> Iterator[Range]:
+    """The one symbolic tile along a long row, of a good copy; passes over the same row take the same tile."""
+    if "columns" not in p.tiles:
+        p.tile("columns", copy_elements(k.dtype), UNIT, "no larger copy gains anything")
+    yield from p.loop("column", row, dim("columns", UNIT), carry=carry)
+
+
+def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, by_column: bool = False) -> Iterator[tuple[Range, Range]]:
+    """(rows, columns) of the one symbolic tile of a phase over both axes, of a good copy of every tensor.
+
+    Whole rows where they are short, parts of one where they are long; cores share out the rows, or `by_column` every
+    row between them.
+    """
+    most = copy_elements(k.dtype)
+    columns = p.tile("columns", most, UNIT, "no larger copy gains anything")
+    if by_column:
+        for n in p.loop("row", rows):
+            for c in p.loop("column", row, columns, split="ceil", unit=UNIT):
+                yield n, c
+        return
+    pitch = align(columns, BLOCK_BYTES // dtypes.itemsize(k.dtype))
+    tile = p.tile("rows", ceil_div(most + 1, pitch) - 1, 1, "no larger copy gains anything")
+    for n in p.loop("row", rows, tile, split="ceil"):
+        for c in p.loop("column", row, columns):
+            yield n, c
