@@ -1,0 +1,457 @@
+"""The command line: answers on stdout, all else on stderr, exit codes, JSON, and nothing written on failure."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tests.test_chip import INI
+from tilesim.cli import app
+from tilesim.cli.console import emit
+
+GATED = ("text_gated_residual_grad", "B=1", "S=64", "C=4", "H=256", "R=32")
+GLU = ("glu_backward", "self=8x64x128")
+CHIP = ("--chip", "ascend950pr")
+PLANNED = ("plan", "explain", "graph", "simulate", "trace")
+"""Commands that need a plan."""
+
+
+@pytest.fixture
+def tilesim(tmp_path, monkeypatch):
+    """Run a command in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("TILESIM_CHIPS", raising=False)
+
+    def run(*words):
+        return CliRunner().invoke(app, [str(word) for word in words], prog_name="tilesim")
+
+    return run
+
+
+def answered(result, code=0):
+    """The stdout of a command that ended with `code` and said nothing else."""
+    assert (result.exit_code, result.stderr) == (code, "")
+    return result.stdout
+
+
+def refused(result, tmp_path):
+    """The one line of a command that could not make sense of its input, and that left nothing behind."""
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.iterdir())
+    return result.stderr
+
+
+def commands(group, path=("tilesim",)):
+    """Every command with the words that call it."""
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+
+
+COMMANDS = dict(commands(get_command(app)))
+every_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+
+
+# -------------------------------------------------------------------- help
+@every_command
+def test_every_command_has_help_with_an_example_that_works(words, tilesim, tmp_path):
+    shown = answered(tilesim(*words[1:], "--help"))
+    assert "Example: " in shown
+    example = COMMANDS[words].epilog.removeprefix("Example: ")
+    assert example.startswith(" ".join(words))
+    assert len(example) < 80
+    (tmp_path / "Ascend910B3.ini").write_text(INI)
+    (tmp_path / "mine.toml").write_text(tilesim("chips", "import", "Ascend910B3.ini").stdout)
+    text = (tmp_path / "mine.toml").read_text().replace('"ascend910b4-1"', '"mine"')
+    (tmp_path / "mine.toml").write_text(text)
+    result = tilesim(*example.split()[1:])
+    assert result.exit_code == (1 if "diff" in words else 0), result.stderr
+    assert result.stdout
+
+
+@every_command
+def test_help_is_no_wider_than_a_terminal(words, tilesim):
+    assert max(map(len, tilesim(*words[1:], "--help").stdout.splitlines())) <= 80
+
+
+def test_without_a_command_there_is_help(tilesim):
+    result = tilesim()
+    assert result.exit_code in (0, 2)
+    assert "check" in result.output
+
+
+# -------------------------------------------------------------------- check
+def test_check_says_the_verdict_first(tilesim):
+    lines = answered(tilesim("check", *GATED, *CHIP)).splitlines()
+    assert lines[0] == "fits: text_gated_residual_grad on ascend950pr, bfloat16: B=1 S=64 C=4 H=256 R=32"
+    assert lines[1].startswith("limited by  ub in phase")
+    shown = "\n".join(lines)
+    assert "ACLNN_SUCCESS (0)" in shown
+    assert "H 4,800" in shown
+    assert "13H <= 62448" in shown
+    assert "and 65 smaller buffers: --all" in shown
+    assert "gammaIn" in tilesim("check", *GATED, *CHIP, "--all").stdout
+
+
+def test_check_names_the_culprit_and_what_would_pass(tilesim):
+    words = [word if not word.startswith("H=") else "H=4816" for word in GATED]
+    shown = answered(tilesim("check", *words, *CHIP), 1)
+    lines = shown.splitlines()
+    assert lines[0].startswith("overflow: ")
+    assert lines[1].startswith("phase 'gate backward' needs 250,432 B of ub, has 249,728 B (704 B too many): ")
+    assert "H = 4800, the largest" in shown
+    assert "-704" in shown
+
+
+def test_check_shows_broken_rules_and_on_request_all(tilesim):
+    shown = answered(tilesim("check", "glu_backward", "self=2x4x5", *CHIP), 1)
+    assert shown.startswith("refused: ")
+    assert "split axis even" in shown
+    assert "gradOut given" not in shown
+    assert "gradOut given" in tilesim("check", "glu_backward", "self=2x4x5", *CHIP, "--rules").stdout
+
+
+def test_check_as_json_has_the_stable_names(tilesim):
+    found = json.loads(answered(tilesim("check", *GATED, *CHIP, "--json")))
+    assert found["ok"] is True
+    assert found["verdict"] == "fits"
+    assert found["status"] == {"name": "ACLNN_SUCCESS", "code": 0}
+    assert set(found) >= {"rules", "inequalities", "buffers", "limits", "remedies"}
+    assert set(found["rules"][0]) >= {"name", "ok", "expected", "given"}
+    assert set(found["inequalities"][0]) >= {"phase", "memory", "text", "left_bytes", "right_bytes", "slack_bytes"}
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "code"),
+    [
+        (("glu_backward", "self=2x4x6"), "fits", 0),
+        (("glu_backward", "self=2x4x5"), "refused", 1),
+        (("glu_backward", "self=0x4x6"), "fits", 0),
+        (("text_gated_residual_grad", "B=1", "S=-1", "C=4", "H=256", "R=32"), "refused", 1),
+        (("text_gated_residual_grad", "B=1", "S=9999999999999999999999", "C=4", "H=256", "R=32"), "refused", 1),
+        (("text_gated_residual_grad", "B=1", "S=1", "C=4", "H=0", "R=32"), "refused", 1),
+        (("text_gated_residual_grad", "B=1", "S=1", "C=4", "H=8000", "R=32"), "overflow", 1),
+    ],
+)
+def test_exit_codes_of_verdicts(words, verdict, code, tilesim):
+    result = tilesim("check", *words, *CHIP, "--json")
+    assert json.loads(answered(result, code))["verdict"] == verdict
+    assert answered(tilesim("check", *words, *CHIP), code).startswith(f"{verdict}: ")
+
+
+def test_an_operator_that_a_chip_does_not_have(tilesim):
+    result = tilesim("check", *GATED, "--chip", "ascend310p3", "--json")
+    assert json.loads(answered(result, 1))["verdict"] == "unsupported"
+    assert json.loads(result.stdout)["status"] is None
+    assert answered(tilesim("check", *GATED, "--chip", "ascend310p3"), 1).startswith("unsupported: ")
+
+
+def test_figures_can_be_set(tilesim):
+    shown = answered(tilesim("check", *GATED, *CHIP, "--set", "memory.ub.size_bytes=131072", "--set", "cores.vector=8"))
+    assert "memory.ub.size_bytes = 131072 (file: 253952)" in " ".join(shown.split())
+    assert "8 of 8" in tilesim("plan", *GATED, *CHIP, "--set", "cores.vector=8").stdout
+
+
+# -------------------------------------------------------------------- plans
+@pytest.mark.parametrize("command", PLANNED)
+def test_commands_that_need_a_plan_refuse_as_check_does(command, tilesim):
+    bad = ("glu_backward", "self=2x4x5", *CHIP)
+    assert answered(tilesim(command, *bad), 1) == tilesim("check", *bad).stdout
+    assert answered(tilesim(command, *bad, "--json"), 1) == tilesim("check", *bad, "--json").stdout
+
+
+def test_plan_shows_cores_tiles_and_reasons(tilesim):
+    shown = answered(tilesim("plan", *GATED, *CHIP))
+    assert shown.startswith("plan: text_gated_residual_grad on ascend950pr")
+    assert "64 of 64" in shown
+    assert "rows 4" in shown
+    assert "the whole axis of a core's share" in shown
+    assert "dwDownPartial" in shown
+    assert "scratch" in tilesim("plan", *GATED, *CHIP, "--buffers").stdout
+
+
+def test_plan_as_json(tilesim):
+    found = json.loads(answered(tilesim("plan", *GLU, *CHIP, "--json")))
+    assert (found["ok"], found["verdict"], found["route"]) == (True, "fits", "kernel")
+    assert found["tiling_key"] == 0
+    assert found["tiling_data"]["realCoreNum"] == found["block_dim"]
+    assert 0 < found["ub_used_bytes"] <= found["ub_available_bytes"]
+    (phase,) = found["phases"]
+    assert set(phase) >= {"name", "core_kind", "cores", "tiles", "reasons", "buffers", "shares", "idle_share"}
+    assert set(phase["buffers"][0]) >= {"name", "space", "offset", "bytes", "slots", "dtype", "shape"}
+
+
+def test_the_buffers_of_a_plan_do_not_overlap(tilesim):
+    for phase in json.loads(tilesim("plan", *GATED, *CHIP, "--json").stdout)["phases"]:
+        for space in {buffer["space"] for buffer in phase["buffers"]}:
+            mine = sorted((b["offset"], b["bytes"]) for b in phase["buffers"] if b["space"] == space)
+            assert all(at + size <= after for (at, size), (after, _) in pairwise(mine))
+
+
+def test_the_shares_of_a_plan_cover_every_core(tilesim):
+    found = json.loads(tilesim("plan", *GATED, *CHIP, "--json").stdout)
+    for phase in found["phases"]:
+        assert sum(share["cores"] for share in phase["shares"]) == phase["cores"]
+    n = [sum(s["cores"] * s["axes"]["n"]["elements"] for s in p["shares"]) for p in found["phases"][:1]]
+    assert n == [64]
+
+
+def test_a_plan_that_the_vendor_makes_of_what_does_not_fit(tilesim):
+    words = ("masked_causal_conv1d_backward", "S=8", "B=1", "H=5000", *CHIP)
+    found = json.loads(tilesim("check", *words, "--json").stdout)
+    result = tilesim("plan", *words, "--json")
+    assert json.loads(result.stdout)["ok"] == found["ok"]
+    assert result.exit_code == (0 if found["ok"] else 1)
+
+
+@pytest.mark.parametrize(
+    ("tile", "code", "said"),
+    [
+        ("rows=2", 0, ""),
+        ("rows=9999", 1, "does not fit"),
+        ("rows=0", 2, "rows=0 must be at least 1"),
+        ("row=2", 2, "did you mean 'rows'?"),
+        ("rows=two", 2, "rows=two is not a whole number"),
+        ("rows", 2, "'rows' is not KEY=VALUE"),
+    ],
+)
+def test_tiles_by_hand(tile, code, said, tilesim):
+    result = tilesim("plan", "text_gated_residual_grad", *GATED[1:3], "C=8", *GATED[4:], *CHIP, "--tile", tile)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert bool(result.stdout) == (code == 0)
+
+
+def test_simulate_shows_time_by_phase_and_pipe(tilesim):
+    shown = answered(tilesim("simulate", *GATED, *CHIP))
+    assert "cycles, " in shown.splitlines()[0]
+    shown = " ".join(shown.split())
+    assert all(word in shown for word in ("bottleneck", "mte2", "fixp", "bound by", "unvalidated", "guesses in"))
+    found = json.loads(answered(tilesim("simulate", *GATED, *CHIP, "--json")))
+    assert found["cycles"] == sum(phase["cycles"] for phase in found["phases"])
+    assert set(found) >= {"ok", "time_us", "busy_cycles", "bottleneck", "accuracy", "estimate", "rests_on"}
+
+
+def test_explain_lists_the_program(tilesim):
+    shown = answered(tilesim("explain", *GLU, *CHIP))
+    assert "for row in X" in shown
+    assert "glu_backward.py:" not in shown
+    assert "glu_backward.py:" in tilesim("explain", *GLU, *CHIP, "--where").stdout
+    assert json.loads(answered(tilesim("explain", *GLU, *CHIP, "--json")))["lines"] == shown.splitlines()
+
+
+@pytest.mark.parametrize("ending", ["graphml", "dot", "json", "svg"])
+def test_graph_writes_a_file(ending, tilesim, tmp_path):
+    shown = answered(tilesim("graph", *GLU, *CHIP, "--out", f"g.{ending}"))
+    assert f"written to g.{ending}" in shown
+    assert (tmp_path / f"g.{ending}").stat().st_size > 1000
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_graph_as_json_is_the_graph(tilesim):
+    found = json.loads(answered(tilesim("graph", *GLU, *CHIP, "--json")))
+    names = {node["id"] for node in found["nodes"]}
+    assert {edge[end] for edge in found["edges"] for end in ("source", "target")} <= names
+
+
+def test_trace_writes_a_file_or_stdout(tilesim, tmp_path):
+    found = json.loads(answered(tilesim("trace", *GLU, *CHIP, "--window", "1")))
+    assert found["traceEvents"]
+    result = tilesim("trace", *GLU, *CHIP, "--window", "1", "--out", "t.json")
+    assert result.stdout == "written to t.json\n"
+    assert json.loads((tmp_path / "t.json").read_text()) == found
+
+
+# -------------------------------------------------------------------- chips and operators
+def test_chips_are_listed_and_shown(tilesim):
+    found = json.loads(answered(tilesim("chips", "--json")))
+    assert {"ascend950pr", "ascend910b3"} <= {chip["name"] for chip in found}
+    shown = answered(tilesim("chips"))
+    assert all(chip["name"] in shown and f"{chip['ub_bytes']:,}" in shown for chip in found)
+    chip = json.loads(answered(tilesim("chips", "show", "ascend910b3", "--json")))
+    assert {k: chip["figures"][0][k] for k in ("key", "value")} == {"key": "cores.vector", "value": 40}
+    assert "memory.ub.size_bytes" in answered(tilesim("chips", "show", "ascend910b3"))
+
+
+def test_chips_differ_or_not(tilesim):
+    assert "clock.vector_hz" in answered(tilesim("chips", "diff", "ascend910b1", "ascend910b3"), 1)
+    assert answered(tilesim("chips", "diff", "ascend910b1", "ascend910b1")).endswith("differ in 0 figures\n")
+    found = json.loads(answered(tilesim("chips", "diff", "ascend910b1", "ascend910b3", "--json"), 1))
+    assert {"key": "cores.vector", "first": 48, "second": 40} in found["differences"]
+
+
+def test_a_chip_of_ones_own(tilesim, tmp_path, monkeypatch):
+    (tmp_path / "Ascend910B4-1.ini").write_text(INI)
+    result = tilesim("chips", "import", "Ascend910B4-1.ini", "--out", "mine.toml")
+    assert result.exit_code == 0
+    assert "figures from Ascend910B4-1.ini" in result.stderr
+    assert "mine is a chip" in answered(tilesim("chips", "validate", "mine.toml"))
+    assert answered(tilesim("check", *GLU, "--chip", "mine.toml")).startswith("fits: glu_backward on mine")
+    assert answered(tilesim("check", *GLU, "--chip", "Ascend910B4-1.ini")).startswith("fits: ")
+    for words in (("check", *GLU, "--chip", "mine", "--chips", "."), ("--chips", ".", "check", *GLU, "--chip", "mine")):
+        assert answered(tilesim(*words)).startswith("fits: glu_backward on mine")
+    assert tilesim("check", *GLU, "--chip", "mine").exit_code == 2  # what one command was given is forgotten
+    monkeypatch.setenv("TILESIM_CHIPS", str(tmp_path))
+    assert "mine" in answered(tilesim("chips"))
+
+
+def test_operators_are_listed_and_shown(tilesim):
+    found = {op["name"]: op for op in json.loads(answered(tilesim("ops", "--json")))}
+    assert {"glu_backward", "text_gated_residual_grad", "masked_causal_conv1d_backward"} <= set(found)
+    assert [d["name"] for d in found["text_gated_residual_grad"]["dims"]] == ["B", "S", "C", "H", "R"]
+    shown = answered(tilesim("ops"))
+    assert all(name in shown for name in found)
+    assert "split axis even" in answered(tilesim("ops", "show", "glu_backward"))
+    assert json.loads(answered(tilesim("ops", "show", "glu_backward", "--json"))) == found["glu_backward"]
+
+
+# -------------------------------------------------------------------- bad input
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("chek",), "did you mean 'check'?"),
+        (("chips", "sow"), "did you mean 'show'?"),
+        (("check",), "missing argument 'OP'"),
+        (("check", *GLU), "--chip is missing; there are: ascend310b1"),
+        (("check", *GLU, "--chp", "x"), "no such option: --chp"),
+        (("check", *GLU, "--chip"), "'--chip' requires an argument"),
+        (("check", *GLU, "--chip", "ascend950p"), "did you mean 'ascend950pr'?"),
+        (("check", *GLU, "--chip", "nowhere.toml"), "nowhere.toml: cannot be read"),
+        (("check", *GLU, "--chip", "nowhere.ini"), "nowhere.ini: cannot be read"),
+        (("check", *GLU, *CHIP, "--chips", "nowhere"), "nowhere: is not a directory of chip files"),
+        (("check", *GLU, *CHIP, "--set", "memory.ub.size_byte=3"), "did you mean 'memory.ub.size_bytes'?"),
+        (("check", *GLU, *CHIP, "--set", "cores.vector"), "'cores.vector' is not KEY=VALUE"),
+        (("check", *GLU, *CHIP, "--set", "cores.vector=0"), "cores.vector is 0"),
+        (("check", *GLU, *CHIP, "--dtype", "float15"), "'float15' is not a dtype"),
+        (("check", "glu_bckward", *CHIP), "did you mean 'glu_backward'?"),
+        (("check", "nowhere.py:op", *CHIP), "nowhere.py cannot be read"),
+        (("check", "glu_backward", "self=2xx4", *CHIP), "self=2xx4 is not"),
+        (("check", "glu_backward", "self", *CHIP), "'self' is not KEY=VALUE"),
+        (("check", "glu_backward", "slf=2x4", *CHIP), "did you mean 'self'?"),
+        (("check", "glu_backward", *CHIP), "is missing: give"),
+        (("check", "text_gated_residual_grad", "B=1.5", "S=1", "C=1", "H=16", "R=16", *CHIP), "is not a whole number"),
+        (("graph", *GLU, *CHIP, "--out", "g.gif"), "must end in one of .graphml"),
+        (("graph", *GLU, *CHIP, "--out", "nowhere/g.svg"), "nowhere/g.svg: cannot be written"),
+        (("trace", *GLU, *CHIP, "--out", "nowhere/t.json"), "nowhere/t.json: cannot be written"),
+        (("trace", *GLU, *CHIP, "--window", "0"), "invalid value for '--window'"),
+        (("chips", "show", "ascend951"), "is not a chip"),
+        (("chips", "diff", "ascend950pr"), "missing argument 'NAME'"),
+        (("chips", "import", "nowhere.ini", "--out", "x.toml"), "nowhere.ini: cannot be read"),
+        (("chips", "validate", "nowhere.toml"), "nowhere.toml: cannot be read"),
+        (("ops", "show", "glu"[:2]), "is not an operator"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(words, said, tilesim, tmp_path):
+    assert said in refused(tilesim(*words), tmp_path)
+
+
+def test_all_problems_are_told_at_once(tilesim, tmp_path):
+    words = ("glu_backward", "slf=2x4", "self=axb", "--chip", "ascend951", "--dtype", "float15")
+    said = refused(tilesim("check", *words), tmp_path)
+    assert all(word in said for word in ("4 problems", "'slf'", "self=axb", "'ascend951'", "'float15'"))
+
+
+def test_a_bad_chip_file_is_told_with_all_its_problems(tilesim, tmp_path):
+    file = tmp_path / "bad.toml"
+    file.write_text('name = "bad"\n[cores]\nvector = -1\n')
+    result = tilesim("chips", "validate", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "problems: " in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_operators_file_that_fails_names_the_line(tilesim, tmp_path):
+    (tmp_path / "mine.py").write_text("x = 1\ny = 1 / 0\n")
+    result = tilesim("check", "mine.py:op", *CHIP)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: mine.py:2: ZeroDivisionError: division by zero\n"
+
+
+def test_a_file_that_is_there_survives_a_failure(tilesim, tmp_path):
+    (tmp_path / "g.svg").write_text("mine")
+    assert tilesim("graph", "glu_backward", "self=2x5", *CHIP, "--out", "g.svg").exit_code == 1
+    assert tilesim("graph", "glu_backward", "self=2xx5", *CHIP, "--out", "g.svg").exit_code == 2
+    assert (tmp_path / "g.svg").read_text() == "mine"
+
+
+# -------------------------------------------------------------------- screens
+@pytest.mark.parametrize("command", ["check", "plan", "simulate", "graph"])
+@pytest.mark.parametrize("columns", [80, 160])
+def test_screens_fit_the_terminal_and_break_no_number(command, columns, tilesim, monkeypatch):
+    wide = {word for line in tilesim(command, *GATED, *CHIP).stdout.splitlines() for word in line.split()}
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = tilesim(command, *GATED, *CHIP).stdout
+    rules = [line for line in shown.splitlines() if set(line) == {"─"}]
+    assert rules
+    assert all(len(line) <= columns for line in rules)
+    assert "\x1b" not in shown
+    assert all(line == line.rstrip() for line in shown.splitlines())
+    numbers = {word for word in wide if word.replace(",", "").isdigit()}
+    assert numbers <= set(shown.split())
+
+
+def test_json_has_no_word_for_what_is_not_finite(capsys):
+    emit({"a": float("nan"), "b": [float("inf"), 1.5]})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.5]}
+
+
+# -------------------------------------------------------------------- processes
+def process(*words, **more):
+    command = [sys.executable, "-m", "tilesim", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def test_a_process_answers_with_its_exit_code():
+    run = process("check", "glu_backward", "self=2x4x5", *CHIP)
+    out, err = run.communicate(timeout=30)
+    assert (run.returncode, err) == (1, "")
+    assert out.startswith("refused: ")
+    run = process("check", "nothing")
+    out, err = run.communicate(timeout=30)
+    assert (run.returncode, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_a_pipe_has_no_colours_and_no_width():
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    out, _ = process("check", *GATED, *CHIP, env=environment).communicate(timeout=30)
+    assert "\x1b" not in out
+    assert "13H <= 62448 - 16·⌈C/8⌉ words" in out
+    out, _ = process("check", *GATED, *CHIP, env={**environment, "PYTHONIOENCODING": "ascii"}).communicate(timeout=30)
+    assert "13H <= 62448 - 16??C/8? words" in out
+
+
+def test_a_closed_pipe_is_no_error():
+    run = process("check", *GATED, *CHIP)
+    run.stdout.close()
+    assert run.stderr.read() == ""
+    run.wait(timeout=30)
+    run.stderr.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal there")
+def test_ctrl_c_is_quiet():
+    run = process("trace", "glu_backward", "self=64x4096x8192", *CHIP, start_new_session=True)
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert "Traceback" not in err
+    assert run.returncode in (0, 130, -signal.SIGINT)
+
+
+def test_importing_the_package_imports_nothing_else():
+    code = "import sys, tilesim.cli; print({'numpy', 'pydantic', 'rich', 'networkx', 'matplotlib'} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout
+    assert out.strip() == "set()"
