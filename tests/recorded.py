@@ -17,6 +17,12 @@ from tilesim.views import Buffer, Tensor
 
 WIDTH = 16
 """Elements of every buffer of a random program."""
+CASES = [
+    ("text_gated_residual_grad", {"B": 1, "S": 96, "C": 4, "H": 256, "R": 64}, "bfloat16"),
+    ("masked_causal_conv1d_backward", {"S": 99, "B": 3, "H": 384, "W": 3}, "bfloat16"),
+    ("glu_backward", {"self": (1000, 514), "dim": -1}, "float16"),
+]
+"""Calls of real operators: name, sizes, dtype."""
 
 Prices = Callable[[Step], int]
 

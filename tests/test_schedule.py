@@ -241,13 +241,13 @@ def test_slots_are_freed_in_order():
     x, out = tensor("x", 8), tensor("out", 8, role="output")
     phase = Phase("p", "vector", kernel(x, out))
     a = phase.buffer("a", 8, slots=2)
-    phase.store(phase.load(x, out=a), out)  # load 0..10, store 10..110
-    phase.load(x, out=a)  # the second slot: 10..20, done at once
-    phase.load(x, out=a)  # takes the first slot: waits for the store
-    phase.load(x, out=a)  # takes the second slot, free since 20
+    phase.store(phase.load(x, out=a), out)  # slot 1: load 0..10, store 10..110
+    phase.load(x, out=a)  # slot 2: 10..20, and nobody reads it
+    phase.fill(0.0, out=a)  # slot 1 again: waits for the store, 110..111
+    phase.load(x, out=a)  # slot 2 again: done since 20, but slot 1 was freed only at 110
     nest = Nests(phase, {}).core(0)
-    ends = [end for *_, end in Scheduler(phase, price({"a": 10, "out": 100})).events(nest)]
-    assert ends == [10, 110, 20, 120, 130]
+    ends = [end for *_, end in Scheduler(phase, price({"a": 10, "out": 100, "fill": 1})).events(nest)]
+    assert ends == [10, 110, 20, 111, 120]
 
 
 def test_tail_is_priced_as_a_tail():
