@@ -14,11 +14,11 @@ LAYERS = (
     "files status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
-    "ops fits judge flow execute banks traffic fusion cost graph",
+    "ops fits judge flow execute banks traffic fusion cost",
     "schedule remedies checker",
     "phase_plan core_split vector_tiling cube_tiling plan counts",
-    "events timeline arrays run accuracy table grid sweep whatif solving search measured validate compare aclnn buffers",
-    "listing report plot validation_plot trace",
+    "events timeline graph arrays run accuracy table grid sweep whatif solving search measured validate compare aclnn buffers",
+    "graph_svg graph_files listing report plot validation_plot trace",
     "cli __init__ __main__",
 )
 """Module names from the lowest layer up. A new module takes a place here, or the first test says that it has none."""
