@@ -275,6 +275,11 @@ def _a_row_fits(call: Call, chip: Chip) -> Outcome:
     return Outcome(elements >= pitch, expected, given)
 
 
+def _ub_of_kernel(_: Call, chip: Chip) -> Outcome:
+    visible = chip.memory.ub.visible_bytes
+    return Outcome(chip.family != "950" or visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
+
+
 def _dtype_of_kernel(call: Call, chip: Chip) -> Outcome:
     own = call.spec("self")
     ok = own is None or chip.family != "950" or own.dtype in WORDS_PER_ELEMENT
@@ -319,6 +324,7 @@ glu_backward = Operator(
         Rule("rows of a buffer", TILING_ERROR, _a_row_fits, "platform", tiling=(6, "group")),
     ),
     unasked=(
+        Rule("ub of the kernel", None, _ub_of_kernel, "platform", tiling=(1, "ub")),
         Rule("self dtype of the kernel", None, _dtype_of_kernel, "self", tiling=(2, "dtype")),
         Rule("self elements", None, _has_elements, "self", tiling=(5, "empty")),
     ),
