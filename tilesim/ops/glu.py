@@ -6,14 +6,65 @@ checks. The result may have another dtype than `self` if `self` can be cast to i
 
 from __future__ import annotations
 
-from tilesim.operator import Argument, Attribute, Operator, result
-from tilesim.ops.glu_backward import DTYPES, MOST_AXES, N, X, Y, dim_in_range, even, sizes_exist
-from tilesim.program import Kernel
+import numpy as np
+
+from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers, logistic
+from tilesim.dtypes import itemsize
+from tilesim.elementwise import computed_in
+from tilesim.functions import load_as, sigmoid, store_as
+from tilesim.operator import Argument, Attribute, Call, Operator, result
+from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, sizes_exist, tolerance
+from tilesim.program import Kernel, Phase
 from tilesim.rules import dtype_supported, not_null, rank, shape
+from tilesim.views import View
+
+LANES = 64
+"""Parts of a large row are a multiple of it, a vector register of float32."""
+BYTES_PER_ELEMENT = {2: 20, 4: 16, 8: 32}
+"""All buffers of `gated`, by the bytes of the dtype: two inputs and what they are cast to, and an output."""
 
 
 def kernel(k: Kernel) -> None:
-    """The tile program."""
+    """Record the one phase: several rows at a time, or parts of rows too large for that; none without elements."""
+    if k.variant == "empty":
+        k.route = "empty"
+        return
+    own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
+    with k.vector("forward") as p:
+        if k.variant == "parts":
+            for t in p.loop("block", HALF, p.tile("part", multiple_of=LANES), split="dealt", rows=X.size):
+                gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])
+        else:
+            for t in p.loop("row", X.size, p.tile("rows"), split=True):
+                gated(p, own[t, 0], own[t, 1], out[t])
+
+
+def gated(p: Phase, a_view: View, b_view: View, out: View) -> None:
+    """Store a*s(b), computed in float32 or wider and rounded once."""
+    a, b = (load_as(p, x, computed_in(x.dtype), name=name) for name, x in (("a", a_view), ("b", b_view)))
+    opened = sigmoid(p, b, out=b)
+    store_as(p, p.mul(a, opened, out=opened), out, name="out")
+
+
+def variant(call: Call, chip: Chip) -> str:
+    """Which of the recorded kernels runs: "empty", "rows", or "parts" of rows that do not fit as a whole."""
+    row, size = call.dims.get("N", 1) * call.dims.get("Y", 1), itemsize(call.dtype)
+    if not call.dims.get("X", 1) * row:
+        return "empty"
+    whole = -(-row // (32 // size)) * 32 // size * BYTES_PER_ELEMENT[size]
+    return "rows" if whole <= chip.memory.ub.visible_bytes else "parts"
+
+
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """The first half times the sigmoid of the second."""
+    a, b = np.split(given["self"], 2, axis=int(numbers["dim"]))
+    return {"out": a * logistic(b)}
+
+
+def magnitude(given: Arrays, numbers: Numbers) -> Arrays:
+    """|a|, of which the result is a share."""
+    return {"out": abs(np.split(given["self"], 2, axis=int(numbers["dim"]))[0])}
 
 
 glu = Operator(
@@ -40,4 +91,8 @@ glu = Operator(
         shape("out"),
     ),
     kernel=kernel,
+    variant=variant,
+    reference=reference,
+    magnitude=magnitude,
+    tolerance=tolerance,
 )

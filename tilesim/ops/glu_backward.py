@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers, logistic
 from tilesim.dtypes import itemsize
 from tilesim.elementwise import cast, elementwise
 from tilesim.functions import one_minus, sigmoid
@@ -21,6 +24,7 @@ from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, 
 from tilesim.shapes import INT64_MAX
 from tilesim.sizes import Size
 from tilesim.status import PARAM_INVALID, TILING_ERROR
+from tilesim.tolerance import Tolerance
 from tilesim.views import Tensor, Value, View
 
 X = Dimension("X", least=0)
@@ -230,6 +234,27 @@ def row_pitch(dtype: str, row: int) -> int:
     return -(-row // block) * block
 
 
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """Both halves of the gradient, [gradOut*s, gradOut*a*s*(1 - s)]."""
+    dim, upstream = int(numbers["dim"]), given["gradOut"]
+    a, b = np.split(given["self"], 2, axis=dim)
+    return {"out": np.concatenate([upstream * logistic(b), upstream * a * logistic(b) * logistic(-b)], axis=dim)}
+
+
+def magnitude(given: Arrays, numbers: Numbers) -> Arrays:
+    """What a - a*s cancels to where b is large: |gradOut| and |gradOut*a|."""
+    upstream, a = abs(given["gradOut"]), abs(np.split(given["self"], 2, axis=int(numbers["dim"]))[0])
+    return {"out": np.concatenate([upstream, upstream * a], axis=int(numbers["dim"]))}
+
+
+def tolerance(_: str, k: Kernel) -> Tolerance:
+    """One rounding and the float32 before it; the composite in bfloat16 rounds between its kernels."""
+    if k.route == "composite" and k.dtype == "bfloat16":
+        return Tolerance("bfloat16 between the kernels of a composite", fro=5e-3)
+    ulps, share = {"float64": (4.0, 4e-16), "float32": (2.0, 2e-7)}.get(k.dtype, (0.55, 2e-7))
+    return Tolerance("one rounding to the dtype, and what is computed before it", ulps=ulps, share=share)
+
+
 def _dim_in_range(call: Call, _: Chip) -> Outcome:
     own, dim = call.spec("self"), call.attributes["dim"]
     if own is None:
@@ -332,5 +357,9 @@ glu_backward = Operator(
     variant=variant,
     tiles=tiles,
     tiling=tiling,
+    forward="glu",
+    reference=reference,
+    magnitude=magnitude,
+    tolerance=tolerance,
     counted=counted,
 )

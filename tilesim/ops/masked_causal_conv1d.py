@@ -6,9 +6,26 @@ the backward's does not limit B by itself. The order of its tiling checks is tak
 
 from __future__ import annotations
 
+import numpy as np
+
+from tilesim.closed_form import Arrays, Numbers, of_magnitudes
 from tilesim.operator import Argument, Dimension, Operator, Option, result
-from tilesim.ops.masked_causal_conv1d_backward import MOST_TOKENS, H, S, W, tokens_exist, ub_left
-from tilesim.program import Kernel
+from tilesim.ops.masked_causal_conv1d_backward import (
+    KEPT_BYTES,
+    LANES,
+    MOST_TOKENS,
+    TAPS,
+    H,
+    S,
+    W,
+    mask_plane,
+    register,
+    tokens_exist,
+    tolerance,
+    ub_left,
+    widened,
+)
+from tilesim.program import Kernel, Phase
 from tilesim.rules import (
     axis,
     dtype_is,
@@ -21,13 +38,57 @@ from tilesim.rules import (
     rank,
     shape,
 )
+from tilesim.sizes import Size
 from tilesim.status import TILING_ERROR
+from tilesim.views import Value
 
 B = Dimension("B")
 
 
 def kernel(k: Kernel) -> None:
-    """The tile program."""
+    """Record the forward: cores are dealt blocks of 64 columns of one sequence, tiles of S are equal within a block.
+
+    A tile also reads the two tokens before it; where there are none, they are zero. Every token is masked before it is
+    rounded, so that an infinite one is still zero.
+    """
+    k.reserve("library", KEPT_BYTES, "what the tiling leaves to the library, as in the backward")
+    x, weight = k["x"], k["weight"].reshape(TAPS, H.size)
+    with k.vector("forward") as p:
+        rows = p.tile("rows", S.size)
+        for h in p.loop("h", H.size, LANES, split="dealt", unit=LANES, rows=B.size):
+            taps = p.load(weight[:, h], name="weightIn")
+            for s in p.loop("s", S.size, rows, even=True, lead=TAPS - 1):
+                missing = TAPS - 1 - s.before
+                x_in = p.buffer("xIn", (s.size + TAPS - 1, LANES), k.dtype, slots=2)
+                p.load(x[s.with_halo(), h.row, h], out=x_in[missing:])
+                p.fill(0.0, out=x_in[:missing])
+                plane = None
+                if k.options["mask"]:
+                    plane = mask_plane(p, k["mask"][h.row, s], k.dtype, s.size, s.size)
+                p.store(convolved(p, p.read(x_in), taps, plane, s.size), k["out"][s, h.row, h])
+
+
+def convolved(p: Phase, x: Value, taps: Value, plane: Value | None, rows: Size) -> Value:
+    """The sum over taps, times the mask, computed in float32 registers, a row of 64 columns each."""
+    weights = [widened(p, f"w{tap}", taps[tap]) for tap in range(TAPS)]
+    shifted = [widened(p, f"x{tap}", x[tap : rows + tap]) for tap in range(TAPS)]
+    total = register(p, "total", "float32", rows, LANES)
+    y = p.mul(shifted[0], weights[0].over(rows), out=total)
+    for tap in range(1, TAPS):
+        y = p.madd(shifted[tap], weights[tap].over(rows), out=total)
+    if plane is not None:
+        y = p.mul(y, widened(p, "mask", plane), out=total)
+    narrow = p.cast(y, out=register(p, "out16", x.dtype, rows, LANES))
+    return p.vst(narrow, out=p.buffer("out", (rows, LANES), x.dtype, slots=2))
+
+
+def reference(given: Arrays, _: Numbers) -> Arrays:
+    """The convolution: tap k takes the token W-1-k before."""
+    x, out = given["x"], np.zeros_like(given["x"])
+    for tap in range(TAPS):
+        before = min(TAPS - 1 - tap, len(x))
+        out[before:] += given["weight"][tap] * x[: len(x) - before]
+    return {"out": np.where(given["mask"].T[:, :, None], out, 0.0) if "mask" in given else out}
 
 
 masked_causal_conv1d = Operator(
@@ -37,7 +98,7 @@ masked_causal_conv1d = Operator(
     dims=(S, B, H, W),
     tensors=(
         Argument("x", "S B H"),
-        Argument("weight", "W H"),
+        Argument("weight", "W H", fan_in="W"),
         Argument("mask", "B S", dtype="bool", option="mask", alias="maskOptional"),
         result("out", "S B H"),
     ),
@@ -67,4 +128,7 @@ masked_causal_conv1d = Operator(
         tokens_exist("x", 16),
     ),
     kernel=kernel,
+    reference=reference,
+    magnitude=of_magnitudes(reference),
+    tolerance=tolerance,
 )

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers, of_magnitudes
 from tilesim.dtypes import itemsize
 from tilesim.isa import REGISTERS
 from tilesim.operator import Argument, Call, Dimension, Operator, Option, Outcome, Rule, VendorTiling, Work, result
@@ -28,6 +31,7 @@ from tilesim.rules import (
 )
 from tilesim.sizes import Size, bit_length, ceil_div
 from tilesim.status import SUCCESS, TILING_ERROR
+from tilesim.tolerance import Tolerance
 from tilesim.views import Buffer, Value, View
 
 S = Dimension("S")
@@ -78,7 +82,8 @@ def kernel(k: Kernel) -> None:
                     p.load(grad_y[s.with_halo(), b.start, h], out=g[:seen])
                     p.fill(0.0, out=g[seen:])
                     if masked:
-                        apply_mask(p, k["mask"][b.start, s.with_halo()], g, s.size + TAPS - 1, seen)
+                        plane = mask_plane(p, k["mask"][b.start, s.with_halo()], k.dtype, s.size + TAPS - 1, seen)
+                        p.mul(p.read(g[:seen]), plane, out=g[:seen])
                     planes, grad_x = products(p, k.dtype, p.read(g), p.load(x[s, b.start, h], name="xIn"), taps, s.size)
                     for tap in reversed(range(TAPS)):
                         p.push(p.column_sum(p.read(planes[tap]), out=row), s.index, out=counter[tap])
@@ -93,40 +98,41 @@ def kernel(k: Kernel) -> None:
             p.store(p.read(out), grad_weight[:, h])
 
 
-def apply_mask(p: Phase, mask: View, g: Buffer, rows: Size, seen: Size) -> None:
-    """Multiply the rows of gradY by their mask bits, as a plane of the operator's dtype."""
+def mask_plane(p: Phase, mask: View, dtype: str, rows: Size, seen: Size) -> Value:
+    """The mask bits of `seen` of the rows, as 0 or 1 in every column."""
     bits = p.buffer("maskIn", rows, "bool", slots=2)
-    vector = p.buffer("maskVector", rows, g.dtype)
-    plane = p.buffer("maskPlane", (rows, LANES), g.dtype)
+    vector = p.buffer("maskVector", rows, dtype)
+    plane = p.buffer("maskPlane", (rows, LANES), dtype)
     p.load(mask, out=bits[:seen])
     p.cast(p.read(bits[:seen]), out=vector[:seen])
     p.move(p.read(vector[:seen]), out=vector[:seen])
-    p.broadcast(p.read(vector[:seen]), out=plane[:seen])
-    p.mul(p.read(g[:seen]), p.read(plane[:seen]), out=g[:seen])
+    return p.broadcast(p.read(vector[:seen]), out=plane[:seen])
+
+
+def register(p: Phase, name: str, dtype: str, *shape: Size | int) -> Buffer:
+    """Vector registers for rows of up to 64 columns."""
+    return p.buffer(name, shape, dtype, space=REGISTERS, allocated=(*shape[:-1], VECTOR_BYTES // itemsize(dtype)))
+
+
+def widened(p: Phase, name: str, value: Value) -> Value:
+    """A value of a buffer in float32 registers."""
+    raw = p.vld(value, out=register(p, f"{name}16", value.dtype, *value.shape))
+    return p.cast(raw, out=register(p, f"{name}32", "float32", *value.shape))
 
 
 def products(p: Phase, dtype: str, g: Value, x_in: Value, taps: Value, rows: Size) -> tuple[Buffer, Value]:
     """The plane of products of each tap, and gradX, computed in float32 registers, a row of 64 columns each."""
-
-    def register(name: str, kind: str, *shape: Size | int) -> Buffer:
-        full = (*shape[:-1], VECTOR_BYTES // itemsize(kind))
-        return p.buffer(name, shape, kind, space=REGISTERS, allocated=full)
-
-    def widened(name: str, value: Value) -> Value:
-        raw = p.vld(value, out=register(f"{name}16", dtype, *value.shape))
-        return p.cast(raw, out=register(f"{name}32", "float32", *value.shape))
-
-    weights = [widened(f"w{tap}", taps[tap]) for tap in range(TAPS)]
-    column = widened("x", x_in)
-    shifted = [widened(f"g{i}", g[i : rows + i]) for i in range(TAPS)]
-    total = register("gradX32", "float32", rows, LANES)
+    weights = [widened(p, f"w{tap}", taps[tap]) for tap in range(TAPS)]
+    column = widened(p, "x", x_in)
+    shifted = [widened(p, f"g{i}", g[i : rows + i]) for i in range(TAPS)]
+    total = register(p, "gradX32", "float32", rows, LANES)
     grad_x = p.mul(shifted[0], weights[TAPS - 1].over(rows), out=total)
     for i in range(1, TAPS):
         grad_x = p.madd(shifted[i], weights[TAPS - 1 - i].over(rows), out=total)
-    narrow = p.cast(grad_x, out=register("gradX16", dtype, rows, LANES))
+    narrow = p.cast(grad_x, out=register(p, "gradX16", dtype, rows, LANES))
     grad_x_out = p.vst(narrow, out=p.buffer("gradXOut", (rows, LANES), dtype, slots=2))
     planes = p.buffer("planes", (TAPS, rows, LANES))
-    product = register("product", "float32", rows, LANES)
+    product = register(p, "product", "float32", rows, LANES)
     for i in range(TAPS):
         p.vst(p.mul(shifted[i], column, out=product), out=planes[TAPS - 1 - i])
     return planes, grad_x_out
@@ -219,6 +225,23 @@ def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
     return VendorTiling(data, TILING_KEYS[call.dtype], used, chip.workspace.system_bytes)
 
 
+def reference(given: Arrays, _: Numbers) -> Arrays:
+    """The gradients: every tap k pairs gradY of W-1-k tokens later."""
+    upstream = np.where(given["mask"].T[:, :, None], given["gradY"], 0.0) if "mask" in given else given["gradY"]
+    x, weight = given["x"], given["weight"]
+    grad_x, grad_weight = np.zeros_like(x), np.zeros_like(weight)
+    for tap in range(TAPS):
+        later = min(TAPS - 1 - tap, len(x))
+        grad_x[: len(x) - later] += upstream[later:] * weight[tap]
+        grad_weight[tap] = (upstream[later:] * x[: len(x) - later]).sum(axis=(0, 1))
+    return {"gradX": grad_x, "gradWeight": grad_weight}
+
+
+def tolerance(_: str, __: Kernel) -> Tolerance:
+    """One rounding of a sum in float32."""
+    return Tolerance("one rounding to the dtype, and float32 sums of its terms", ulps=0.55, share=1e-6)
+
+
 def _something_left(_: Call, chip: Chip) -> Outcome:
     visible = chip.memory.ub.visible_bytes
     return Outcome(visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
@@ -243,7 +266,7 @@ masked_causal_conv1d_backward = Operator(
     tensors=(
         Argument("gradY", "S B H"),
         Argument("x", "S B H"),
-        Argument("weight", "W H"),
+        Argument("weight", "W H", fan_in="W"),
         Argument("mask", "B S", dtype="bool", option="mask", alias="maskOptional"),
         result("gradX", "S B H", alias="gradXOut", contiguous=True),
         result("gradWeight", "W H", alias="gradWeightOut", contiguous=True),
@@ -281,4 +304,8 @@ masked_causal_conv1d_backward = Operator(
     counted=counted,
     # The tiling keeps one row even where that does not fit, so the first call succeeds.
     overflow=SUCCESS,
+    forward="masked_causal_conv1d",
+    reference=reference,
+    magnitude=of_magnitudes(reference),
+    tolerance=tolerance,
 )
