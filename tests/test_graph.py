@@ -239,3 +239,14 @@ def test_what_was_there_stays_if_writing_fails(tmp_path):
 def test_a_directory_that_is_not_there(tmp_path):
     with pytest.raises(BadInput, match="cannot be written: no such file or directory"):
         write_graph(graph(two_phases()), tmp_path / "missing" / "graph.json")
+
+
+def test_the_drawing_says_where_tensors_go():
+    """Only the last tile of a store is what another phase waits for; the others are workspace too, not output."""
+    root = ET.fromstring(svg(graph(two_phases(), tiles=3)))
+    titles = [t.text for t in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles.count("between: to second") == 1
+    assert titles.count("between: workspace") == 2
+    assert titles.count("between: from first") == 3
+    assert titles.count("out: output") == 3
+    assert "slot of xIn" in titles

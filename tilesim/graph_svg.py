@@ -84,7 +84,7 @@ def svg(made: nx.DiGraph) -> str:
         '<path d="M0 0.6 L8 4 L0 7.4 z" fill="#7b8794"/></marker></defs>',
         f'<rect width="{width}" height="{top}" fill="white"/>',
         f'<text class="title" x="{MARGIN}" y="{MARGIN + 14}">{escape(title)}</text>',
-        *_legend(MARGIN, MARGIN + 30),
+        *_legend(MARGIN, MARGIN + 30, slots=any(e["kind"] == "slot" for *_, e in made.edges(data=True))),
     ]
     return "\n".join([*head, *lines, "</svg>"]) + "\n"
 
@@ -201,8 +201,9 @@ def _tensors(made: nx.DiGraph, node: str, at: tuple[int, int], sides: tuple[int,
     elif fields["kind"] == "copy-out":
         edges = [(b, e) for _, b, e in made.out_edges(node, data=True) if e["memory"] == "gm"]
         others = list(dict.fromkeys(made.nodes[b]["phase"] for b, e in edges if e["kind"] == "workspace"))
-        note = f"to {', '.join(others)}" if others else "output"
-        yield from _pill(right + 22, y, fields["name"], note, "workspace" if others else "data")
+        output = any(made.nodes[b]["kind"] == "output" for b, _ in edges)
+        note = f"to {', '.join(others)}" if others else "output" if output else "workspace"
+        yield from _pill(right + 22, y, fields["name"], note, "data" if output else "workspace")
         yield f'<path class="edge" marker-end="url(#tip)" d="M{x + BOX // 2} {y} H{right + 22}"/>'
 
 
@@ -235,13 +236,17 @@ def _arrow(a: tuple[int, int], b: tuple[int, int], fields: Mapping[str, Any]) ->
     return f'<path class="edge{kind}" marker-end="url(#tip)" d={quoteattr(path)}><title>{escape(title)}</title></path>'
 
 
-def _legend(x: int, y: int) -> Iterator[str]:
+def _legend(x: int, y: int, *, slots: bool) -> Iterator[str]:
     for kind, (fill, border) in COLOURS.items():
         yield f'<rect x="{x}" y="{y}" width="14" height="14" rx="3" fill="{fill}" stroke="{border}"/>'
         yield f'<text x="{x + 20}" y="{y + 11}">{kind}</text>'
         x += 40 + int(len(kind) * LETTER) + 8
     yield f'<rect x="{x}" y="{y}" width="24" height="14" rx="7" fill="white" stroke="#7b8794"/>'
     yield f'<text x="{x + 30}" y="{y + 11}">tensor in global memory, dashed between phases</text>'
+    if slots:
+        x += 330
+        yield f'<path class="edge slot" d="M{x} {y + 7} H{x + 24}"/>'
+        yield f'<text x="{x + 30}" y="{y + 11}">waits for a slot</text>'
 
 
 def _cut(text: str, pixels: float) -> str:
