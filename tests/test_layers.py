@@ -16,8 +16,8 @@ LAYERS = (
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
     "ops fits judge flow execute banks traffic fusion cost",
     "schedule remedies checker",
-    "phase_plan core_split vector_tiling cube_tiling plan counts",
-    "events timeline graph arrays run accuracy table grid sweep whatif solving search measured validate compare aclnn buffers",
+    "phase_plan core_split vector_tiling cube_tiling events graph plan counts",
+    "timeline composite arrays run accuracy table grid sweep whatif solving search measured validate compare aclnn buffers",
     "graph_svg graph_files listing report plot validation_plot trace",
     "cli __init__ __main__",
 )

@@ -219,6 +219,8 @@ class Operator:
     """What the tolerance of an element is a share of, beside the reference itself."""
     tolerance: Callable[[str, Kernel], Tolerance] = _usual_tolerance
     """What an output may differ from the reference."""
+    fused: Operator | None = None
+    """The same as one kernel on every product, where some compose it of other operators; for comparison only."""
     counted: Callable[[Work], Mapping[str, int]] | None = None
     """The names that the vendor's kernel counts one run of an instruction under, where that kernel is public."""
 

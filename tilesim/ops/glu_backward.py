@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +50,8 @@ HALF = N.size * Y.size
 BLOCK_BYTES = 32
 KEY_OF_DTYPE = {"float32": 0, "float16": 1, "bfloat16": 27}
 KEY_OF_BIG = 1 << 8
+FUSED = "glu_backward_fused"
+"""The name of what is planned for comparison where the operator is a composite: the kernel, on any product."""
 
 
 def kernel(k: Kernel) -> None:
@@ -219,6 +222,8 @@ def counted(work: Work) -> Mapping[str, int]:
 def route(call: Call, chip: Chip) -> str:
     """Whether the vendor's own "kernel" runs, or a "composite" of other operators."""
     own = call.spec("self")
+    if call.operator.name == FUSED:
+        return "kernel"
     return "kernel" if chip.family == "950" and (own.dtype if own else call.dtype) != "float64" else "composite"
 
 
@@ -320,7 +325,7 @@ dim_in_range = Rule("dim range", PARAM_INVALID, _dim_in_range, "dim", tiling=(3,
 even = Rule("split axis even", PARAM_INVALID, _even, "self", tiling=(4, "odd-split"))
 sizes_exist = Rule("self sizes", PARAM_INVALID, _sizes_exist, "self")
 
-glu_backward = Operator(
+composed = Operator(
     name="glu_backward",
     api="aclnnGluBackward",
     about="gradient of a gated linear unit",
@@ -362,4 +367,12 @@ glu_backward = Operator(
     magnitude=magnitude,
     tolerance=tolerance,
     counted=counted,
+)
+glu_backward = replace(
+    composed,
+    fused=replace(
+        composed,
+        name=FUSED,
+        dtypes={family: [d for d in some if d in WORDS_PER_ELEMENT] for family, some in DTYPES.items()},
+    ),
 )
