@@ -7,17 +7,18 @@ every loop are told apart, and edges say too which slot a stage waits for.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from tilesim import dtypes
+from tilesim.chip import Chip
 from tilesim.cost import bursts
 from tilesim.events import passed_bytes
 from tilesim.flow import Dependency, Flow, first, tour
 from tilesim.isa import ISA
 from tilesim.nest import Nest, Run, Sizes, Step
 from tilesim.phase_plan import PhasePlan, tensor_bytes
-from tilesim.plan import Plan
-from tilesim.program import Instr, walk
+from tilesim.program import Instr, Kernel, walk
 from tilesim.views import Tensor, View
 
 if TYPE_CHECKING:
@@ -27,7 +28,23 @@ KINDS = ("input", "copy-in", "copy", "compute", "cube", "copy-out", "output")
 """What a node can be: a tensor at either end, or a stage between."""
 
 
-def graph(plan: Plan, tiles: int | None = None) -> nx.DiGraph:
+class Planned(Protocol):
+    """What a graph is made from: a plan."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is planned."""
+
+    @property
+    def chip(self) -> Chip:
+        """The chip that it is planned for."""
+
+    @property
+    def phases(self) -> Sequence[PhasePlan]:
+        """Its phases in order."""
+
+
+def graph(plan: Planned, tiles: int | None = None) -> nx.DiGraph:
     """The graph of a plan.
 
     Nodes carry kind (one of KINDS), phase, core_kind, op, pipe, memory (where the result goes), name (what is written),

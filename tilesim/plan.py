@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilesim.calls import Given, bind
 from tilesim.checker import Verdict, judged
@@ -15,12 +15,16 @@ from tilesim.core_split import core_shares, idle_share
 from tilesim.cube_tiling import cube_plan
 from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported, did_you_mean
 from tilesim.fits import Inequality, budget, inequalities
+from tilesim.graph import graph
 from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
 from tilesim.phase_plan import PhasePlan, tensor_bytes
 from tilesim.program import Kernel
 from tilesim.status import Status
 from tilesim.vector_tiling import vector_plan
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 WORKSPACE_ALIGN_BYTES = 512
 """Workspace tensors start on it: the L2 line, and what the vendor recommends for copies."""
@@ -108,6 +112,10 @@ class Plan:
             return self.vendor.ub_available_bytes
         whole = budget(self.kernel, self.chip, "ub").bind(self.sizes)
         return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
+
+    def graph(self, tiles: int | None = None) -> nx.DiGraph:
+        """The copies and computations of the plan as a networkx graph; with `tiles`, so many tiles of every loop apart."""
+        return graph(self, tiles)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data, under the names of the command line's --json."""
