@@ -86,6 +86,34 @@ def is_float(dtype: str) -> bool:
     return dtype in FLOATS
 
 
+def in_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """`array` as elements of `dtype`, its values unchanged; no copy where its bytes are those elements.
+
+    bfloat16 may come as its bits, in uint16 or in the two-byte void of .npy files, and both 16-bit floats as float32.
+    Raises BadInput for any other dtype, and for a float32 value that the 16-bit float does not have.
+    """
+    target = numpy_dtype(dtype)
+    if array.dtype == target:
+        return array
+    if dtype == "bfloat16" and array.dtype in (np.dtype(np.uint16), np.dtype("V2")):
+        return array.view(target)
+    short = target.itemsize == 2 and is_float(dtype)
+    if not short or array.dtype != np.float32:
+        others = [
+            *(["its bits in uint16"] if dtype == "bfloat16" else []),
+            *(["exact values in float32"] if short else []),
+        ]
+        raise BadInput("array", [" or ".join([f"is {array.dtype}, must be {dtype}", *others])])
+    narrow = rounded(array, dtype)
+    off = (narrow.astype(np.float32) != array) & ~np.isnan(array)
+    if off.any():
+        first = float(array[off].flat[0])
+        raise BadInput(
+            "array", [f"has {off.sum():,} of {array.size:,} values that {dtype} does not, such as {first:g}"]
+        )
+    return narrow
+
+
 def rounded(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
     """`array` in `dtype`: nearest, ties to even; same shape, no copy if it has that dtype already.
 
