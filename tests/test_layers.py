@@ -17,7 +17,8 @@ LAYERS = (
     "ops fits judge flow execute banks traffic fusion cost",
     "schedule remedies checker",
     "phase_plan core_split vector_tiling cube_tiling events graph plan counts",
-    "timeline composite run tensor_files arrays accuracy table grid sweep whatif solving search measured validate compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
+    "timeline composite run tensor_files arrays accuracy table grid sweep whatif solving search"
+    " measured validate compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
     "graph_svg graph_files listing report plot validation_plot trace",
     "cli __init__ __main__",
 )
