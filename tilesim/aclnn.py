@@ -20,12 +20,11 @@ import numpy as np
 from tilesim.calls import bind
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
-from tilesim.dtypes import numpy_dtype
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.execute import execute
 from tilesim.operator import INPUT, Operator
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.plan import Plan, planned, refusal
+from tilesim.run import run
 from tilesim.shapes import TensorSpec
 from tilesim.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, Status
 
@@ -76,7 +75,7 @@ class Executor:
         """The status of the second call: ACLNN_SUCCESS with every output written, or ACLNN_ERR_INNER with none.
 
         `workspace` is any buffer of at least `workspace_size` bytes; None will do where that is 0. Raises BadInput for
-        what is no buffer, and where a tensor was only described.
+        what is no buffer, where a tensor was only described, and for outputs that share memory or are read-only.
         """
         described = [name for name, value in self.tensors.items() if isinstance(value, TensorSpec)]
         if described:
@@ -87,16 +86,16 @@ class Executor:
             return Returned.of(INNER, f"workspace: expected {self.workspace_size} B, given null", "workspace")
         if size is not None and size < self.workspace_size:
             return Returned.of(INNER, f"workspace: expected {self.workspace_size} B, given {size} B", "workspace")
-        used = max((phase.used_bytes("ub") for phase in self.plan.phases), default=0)
-        there = self.plan.chip.memory.ub.size_bytes
-        if used > there:  # only where the vendor's first call accepts what does not fit
-            return Returned.of(INNER, f"buffers take {used} B of ub, which has {there} B")
+        if self.plan.verdict.failing:  # the first call of the convolution accepts what does not fit
+            return Returned.of(INNER, self.plan.verdict.culprit)
         for name, expected in self._outputs():
             given = self.tensors[name].shape
             if given != expected:  # the first call of the convolution does not look at what it will write
                 own = _vendor_name(self.plan.operator, name)
                 return Returned.of(INNER, f"{own}: expected {list(expected)}, given {list(given)}", own)
-        self._compute(threads)
+        given = {name: value for name, value in self.tensors.items() if value is not None}
+        inputs = {name: value for name, value in given.items() if self.plan.operator.arguments[name].role == INPUT}
+        run(self.plan, inputs, outputs={n: v for n, v in given.items() if n not in inputs}, threads=threads)
         return Returned.of(SUCCESS)
 
     def _outputs(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -104,18 +103,6 @@ class Executor:
         call = self.plan.call
         names = [t.name for t in call.operator.tensors if t.role != INPUT and self.tensors[t.name] is not None]
         return [(name, shape) for name in names if (shape := call.expected(name)) is not None]
-
-    def _compute(self, threads: int) -> None:
-        arrays = {}
-        for name, tensor in {**self.plan.kernel.tensors, **self.plan.kernel.workspaces}.items():
-            if tensor is not None and tensor.role == INPUT:
-                arrays[name] = np.ascontiguousarray(self.tensors[name])
-            elif tensor is not None:
-                shape = [int(size.bind(self.plan.sizes)) for size in tensor.shape]
-                arrays[name] = np.full(shape, np.nan, numpy_dtype(tensor.dtype))
-        execute([phase.job() for phase in self.plan.phases], arrays, threads=threads)
-        for name, whole in self._outputs():
-            self.tensors[name][...] = arrays[name].reshape(whole)
 
 
 def get_workspace_size(
