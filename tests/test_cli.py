@@ -8,6 +8,7 @@ import sys
 import time
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -15,11 +16,12 @@ from typer.testing import CliRunner
 from tests.test_chip import INI
 from tilesim.cli import app
 from tilesim.cli.console import emit
+from tilesim.ops import load_operator
 
 GATED = ("text_gated_residual_grad", "B=1", "S=64", "C=4", "H=256", "R=32")
 GLU = ("glu_backward", "self=8x64x128")
 CHIP = ("--chip", "ascend950pr")
-PLANNED = ("plan", "explain", "graph", "simulate", "trace")
+PLANNED = ("plan", "explain", "graph", "simulate", "trace", "run")
 """Commands that need a plan."""
 
 
@@ -168,8 +170,9 @@ def test_figures_can_be_set(tilesim):
 @pytest.mark.parametrize("command", PLANNED)
 def test_commands_that_need_a_plan_refuse_as_check_does(command, tilesim):
     bad = ("glu_backward", "self=2x4x5", *CHIP)
-    assert answered(tilesim(command, *bad), 1) == tilesim("check", *bad).stdout
-    assert answered(tilesim(command, *bad, "--json"), 1) == tilesim("check", *bad, "--json").stdout
+    more = ("--random", "0") if command == "run" else ()
+    assert answered(tilesim(command, *bad, *more), 1) == tilesim("check", *bad).stdout
+    assert answered(tilesim(command, *bad, *more, "--json"), 1) == tilesim("check", *bad, "--json").stdout
 
 
 def test_plan_shows_cores_tiles_and_reasons(tilesim):
@@ -274,6 +277,44 @@ def test_trace_writes_a_file_or_stdout(tilesim, tmp_path):
     assert json.loads((tmp_path / "t.json").read_text()) == found
 
 
+# -------------------------------------------------------------------- values
+@pytest.mark.parametrize("ending", ["npz", "safetensors", ""])
+def test_run_computes_compares_and_keeps(ending, tilesim, tmp_path):
+    out = f"out.{ending}".rstrip(".")
+    shown = answered(tilesim("run", *GATED, *CHIP, "--random", "0", "--verify", "--out", out, "--threads", "2"))
+    assert shown.startswith("run and verified: ")
+    assert all(word in shown for word in ("dwDown  32x1024", "allowed", "predicted: ", "unvalidated", "written to out"))
+    assert [path.name for path in tmp_path.iterdir()] == [out]
+    found = json.loads(answered(tilesim("run", *GATED, *CHIP, "--random", "0", "--verify", "--json")))
+    assert found["ok"]
+    assert [o["name"] for o in found["outputs"]] == ["dx", "dwDown", "dwUp", "dwGate", "dgamma"]
+    assert all(o["ok"] and o["fro"] < 0.01 for o in found["outputs"])
+
+
+def test_run_takes_shapes_from_a_file(tilesim, tmp_path):
+    np.savez(tmp_path / "in.npz", self=np.ones((3, 8), np.float32), gradOut=np.ones((3, 4), np.float32))
+    shown = answered(tilesim("run", "glu_backward", *CHIP, "--inputs", "in.npz", "--out", "out.npz"))
+    assert "out     3x8    float32" in shown
+    half = 1 / (1 + np.exp(-1))
+    assert np.allclose(np.load("out.npz")["out"], np.repeat([half, half * (1 - half)], 4))
+    found = json.loads(answered(tilesim("run", "glu_backward", *CHIP, "--inputs", "in.npz", "--json")))
+    assert (found["verified"], found["out"]) == (False, None)
+    result = tilesim("run", "glu_backward", "self=4x8", *CHIP, "--inputs", "in.npz")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "self has shape [3, 8], must be [4, 8]" in result.stderr
+
+
+def test_run_tells_what_differs(tilesim, monkeypatch):
+    from tilesim.tolerance import Tolerance
+
+    op = load_operator("glu_backward")
+    monkeypatch.setitem(vars(op), "tolerance", lambda *_: Tolerance("none at all", fro=0, t=0))
+    words = ("run", "glu_backward", "self=4x8", *CHIP, "--dtype", "bfloat16", "--random", "0")
+    assert answered(tilesim(*words, "--verify"), 1).startswith("differs: out: glu_backward on ascend950pr")
+    assert json.loads(answered(tilesim(*words, "--verify", "--json"), 1))["ok"] is False
+    assert answered(tilesim(*words)).startswith("run: ")
+
+
 # -------------------------------------------------------------------- chips and operators
 def test_chips_are_listed_and_shown(tilesim):
     found = json.loads(answered(tilesim("chips", "--json")))
@@ -346,6 +387,12 @@ def test_operators_are_listed_and_shown(tilesim):
         (("graph", *GLU, *CHIP, "--out", "nowhere/g.svg"), "nowhere/g.svg: cannot be written"),
         (("trace", *GLU, *CHIP, "--out", "nowhere/t.json"), "nowhere/t.json: cannot be written"),
         (("trace", *GLU, *CHIP, "--window", "0"), "invalid value for '--window'"),
+        (("run", *GLU, *CHIP), "give either --inputs FILE or --random SEED"),
+        (("run", *GLU, *CHIP, "--random", "0", "--inputs", "x.npz"), "give either --inputs FILE or --random SEED"),
+        (("run", *GLU, *CHIP, "--random", "-1", "--threads", "0"), "2 problems: --random -1 must be at least 0; --thr"),
+        (("run", *GLU, *CHIP, "--random", "zero"), "invalid value for '--random'"),
+        (("run", *GLU, *CHIP, "--random", "0", "--out", "nowhere/x.npz"), "nowhere/x.npz cannot be written"),
+        (("run", *GLU, *CHIP, "--inputs", "nowhere.npz"), "nowhere.npz: "),
         (("chips", "show", "ascend951"), "is not a chip"),
         (("chips", "diff", "ascend950pr"), "missing argument 'NAME'"),
         (("chips", "import", "nowhere.ini", "--out", "x.toml"), "nowhere.ini: cannot be read"),
@@ -384,6 +431,15 @@ def test_a_file_that_is_there_survives_a_failure(tilesim, tmp_path):
     assert tilesim("graph", "glu_backward", "self=2x5", *CHIP, "--out", "g.svg").exit_code == 1
     assert tilesim("graph", "glu_backward", "self=2xx5", *CHIP, "--out", "g.svg").exit_code == 2
     assert (tmp_path / "g.svg").read_text() == "mine"
+
+
+def test_a_fault_is_one_line_too(tilesim, monkeypatch):
+    monkeypatch.setattr("tilesim.checker.judged", lambda *_: 1 / 0)
+    result = tilesim("check", *GLU, *CHIP)
+    assert (result.exit_code, result.stdout) == (70, "")
+    assert result.stderr.startswith("error: ZeroDivisionError: division by zero; this is a fault of tilesim")
+    monkeypatch.setenv("TILESIM_TRACEBACK", "1")
+    assert isinstance(tilesim("check", *GLU, *CHIP).exception, ZeroDivisionError)
 
 
 # -------------------------------------------------------------------- screens

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from tilesim.operator import Operator
     from tilesim.ops import load_operator, operators_shipped
     from tilesim.plan import Plan, plan
+    from tilesim.run import Run, run
     from tilesim.shapes import TensorSpec
+    from tilesim.sweep import sweep
     from tilesim.timeline import Timeline, simulate
+    from tilesim.whatif import whatif
 
 __all__ = [
     "BadChip",
@@ -30,6 +33,7 @@ __all__ = [
     "Operator",
     "Plan",
     "Refused",
+    "Run",
     "TensorSpec",
     "TilesimError",
     "Timeline",
@@ -41,7 +45,10 @@ __all__ = [
     "load_operator",
     "operators_shipped",
     "plan",
+    "run",
     "simulate",
+    "sweep",
+    "whatif",
 ]
 
 _HOMES: Final = {
@@ -60,8 +67,11 @@ _HOMES: Final = {
     "operator": ("Operator",),
     "ops": ("load_operator", "operators_shipped"),
     "plan": ("Plan", "plan"),
+    "run": ("Run", "run"),
     "shapes": ("TensorSpec",),
+    "sweep": ("sweep",),
     "timeline": ("Timeline", "simulate"),
+    "whatif": ("whatif",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

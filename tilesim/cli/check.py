@@ -19,8 +19,8 @@ def check(
     changes: Changes = None,
     chips: ChipsDirectory = None,
     dtype: Dtype = None,
-    rules: Annotated[bool, typer.Option("--rules", help="Show all rules, those that hold too.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Show all inequalities and buffers.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", metavar="", help="Show all rules, those that hold too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all inequalities and buffers.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Say whether a shape fits, what limits it, and what would fit instead."""

@@ -20,6 +20,11 @@ EXIT_INTERRUPTED: Final = 128 + 2
 EXIT_CLOSED: Final = 128 + 13
 """As a shell reports a process whose reader has gone."""
 
+EXIT_FAULT: Final = 70
+"""A fault of the program itself."""
+TRACEBACK_VARIABLE: Final = "TILESIM_TRACEBACK"
+"""The environment variable that lets errors through with their traceback."""
+
 
 class Commands(TyperGroup):
     """A group of commands. A command returns its exit code; an error becomes one line on stderr, never a traceback."""
@@ -31,13 +36,10 @@ class Commands(TyperGroup):
         try:
             code = super().main(args, prog_name, **extra)
             sys.stdout.flush()
-        except (TilesimError, OSError, KeyboardInterrupt) as error:
-            code = _ended(error)
-        except Exception as error:
-            # What typer raises for wrong options; its base class has moved from one version to the next.
-            if not hasattr(error, "format_message"):
+        except (Exception, KeyboardInterrupt) as error:
+            if TRACEBACK_VARIABLE in os.environ:
                 raise
-            code = _ended(BadInput("", [_said(error.format_message())]))
+            code = _ended(error)
         sys.exit(code if isinstance(code, int) else EXIT_YES)
 
     def invoke(self, ctx: Any) -> Any:
@@ -64,11 +66,24 @@ def _ended(error: BaseException) -> int:
         # The interpreter flushes stdout once more when it ends, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return EXIT_CLOSED
+    text, code = _about(error)
+    one_line = "; ".join(part.strip() for part in text.splitlines())
+    sys.stderr.write(f"error: {one_line}\n")
+    return code
+
+
+def _about(error: BaseException) -> tuple[str, int]:
+    """The line about an error, and the exit code for it."""
+    if isinstance(error, TilesimError):
+        return str(error), error.exit_code
     if isinstance(error, OSError):
-        place = error.filename or "file"
-        error = BadInput(str(place), [(error.strerror or str(error)).lower()])
-    sys.stderr.write(f"error: {str(error).removeprefix(': ')}\n")
-    return error.exit_code if isinstance(error, TilesimError) else EXIT_NO
+        return f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", EXIT_BAD_INPUT
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {_said(str(error)) or 'the host has no more'}", EXIT_BAD_INPUT
+    if hasattr(error, "format_message"):  # typer's; their base class has moved from one version to the next
+        return _said(error.format_message()), EXIT_BAD_INPUT
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{text}; this is a fault of tilesim, {TRACEBACK_VARIABLE}=1 shows where", EXIT_FAULT
 
 
 def _said(message: str) -> str:

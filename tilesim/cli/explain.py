@@ -21,7 +21,9 @@ def explain(
     chips: ChipsDirectory = None,
     dtype: Dtype = None,
     tiles: Tiles = None,
-    where: Annotated[bool, typer.Option("--where", help="Name the line of the operator's file behind each.")] = False,
+    where: Annotated[
+        bool, typer.Option("--where", metavar="", help="Name the line of the operator's file behind each.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""

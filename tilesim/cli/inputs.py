@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,8 +87,12 @@ def asked(
     changes: Sequence[str] | None,
     chips: Path | None,
     dtype: str | None,
+    given: Mapping[str, Any] | None = None,
 ) -> Asked:
-    """The call and the chip that a command line names. Raises BadInput with the problems of both at once."""
+    """The call and the chip that a command line names, beside what is `given` of the call already.
+
+    Raises BadInput with the problems of both at once.
+    """
     from tilesim.calls import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.dtypes import dtype_named  # noqa: PLC0415
     from tilesim.ops import load_operator  # noqa: PLC0415
@@ -112,7 +116,7 @@ def asked(
         kind = None
     if operator is not None:
         try:
-            call = bind(operator, parse(operator, words or ()), dtype=kind)
+            call = bind(operator, {**(given or {}), **parse(operator, words or ())}, dtype=kind)
         except BadInput as error:
             problems.add(error)
     problems.refuse()

@@ -27,7 +27,7 @@ def plan(
     chips: ChipsDirectory = None,
     dtype: Dtype = None,
     tiles: Tiles = None,
-    buffers: Annotated[bool, typer.Option("--buffers", help="Show where every buffer lies.")] = False,
+    buffers: Annotated[bool, typer.Option("--buffers", metavar="", help="Show where every buffer lies.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the split over cores, the tile sizes with their reasons, the workspace and the vendor's tiling data."""

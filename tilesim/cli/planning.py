@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import note
@@ -33,16 +33,17 @@ def planned(
     dtype: str | None,
     tiles: Sequence[str] | None = None,
     *,
+    given: Mapping[str, Any] | None = None,
     as_json: bool,
 ) -> Planned:
-    """The plan that a command line asks for.
+    """The plan that a command line asks for; `given` is what else is known of the call, such as shapes in a file.
 
     A verdict that is no ends the command as `check` does. Where the vendor's first call takes what does not fit, the
     plan is the vendor's; the exit code is that of the verdict.
     """
     from tilesim.plan import planned as planned_call  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
-    wanted = asked(op, words, chip, changes, chips, dtype)
+    wanted = asked(op, words, chip, changes, chips, dtype, given)
     sizes = tiles_of(tiles)
     with refusals_answered(as_json=as_json):
         made = planned_call(wanted.call, wanted.chip, sizes)

@@ -68,7 +68,11 @@ def show(timeline: Timeline) -> None:
 def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
     yield "bottleneck", timeline.bottleneck
     yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us"
-    yield "accuracy", f"{ACCURACY}; {timeline.estimate}"
+    yield "accuracy", ACCURACY
+    for status, keys in timeline.rests_on.items():
+        if status != "override":
+            tables = ", ".join(dict.fromkeys(key.rpartition(".")[0] for key in keys))
+            yield {"guess": "guesses in"}.get(status, f"{status} in"), tables
     if timeline.plan.chip.overridden:
         yield "set by hand", overridden_text(timeline.plan.verdict)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -72,9 +72,15 @@ def title(verdict: Verdict) -> None:
 
 def asked_text(verdict: Verdict) -> str:
     """What a verdict is about, in one line."""
-    dims = " ".join(f"{name}={value}" for name, value in verdict.dims.items())
-    off = [f"{name}=false" for name, on in verdict.options.items() if not on]
-    return " ".join([f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {dims}", *off])
+    words = [f"{name}={value}" for name, value in verdict.dims.items()]
+    op = verdict.call.operator
+    lead = verdict.call.spec(op.lead)
+    if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
+        words = [f"{op.lead}={'x'.join(map(str, lead.shape)) or 'scalar'}"]
+        words += [f"{op.split}={verdict.call.attributes[op.split]}"] if op.split in verdict.call.attributes else []
+    default = {option.name: option.default for option in op.options}
+    words += [f"{name}={str(on).lower()}" for name, on in verdict.options.items() if on != default[name]]
+    return f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {' '.join(words)}"
 
 
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -83,16 +89,24 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         spare = f"{size(limit.slack_bytes)} to spare of {size(limit.right_bytes)}"
         yield "limited by", f"{limit.memory} in phase '{limit.phase}': {spare}"
     status = verdict.status
-    yield "first call", f"{status.name} ({status.code})" if status else "none: there is no such operator on this chip"
+    if verdict.call.operator.api:
+        yield "first call", f"{status.name} ({status.code})" if status else "none: the chip does not have the operator"
     if verdict.tiling_check:
         yield "tiling says", f"{verdict.tiling_check} ({verdict.tiling_parameter})"
     if verdict.limits:
-        yield "largest", ", ".join(f"{n} {'none' if v is None else f'{v:,}'}" for n, v in verdict.limits.items())
+        yield "largest", _limits(verdict.limits)
     if verdict.on.overridden:
         yield "set by hand", overridden_text(verdict)
     guesses = guessed_sizes(verdict)
     if guesses:
         yield "guesses", f"{', '.join(guesses)}: nobody has published them"
+
+
+def _limits(limits: Mapping[str, int | None]) -> str:
+    """The largest value of every dim and tile, the others as they are, and those of which no value would do."""
+    largest = ", ".join(f"{name} {value:,}" for name, value in limits.items() if value is not None)
+    never = ", ".join(name for name, value in limits.items() if value is None)
+    return "; ".join([*([largest] if largest else []), *([f"no {never} would do"] if never else [])])
 
 
 def overridden_text(verdict: Verdict) -> str:

@@ -1,0 +1,184 @@
+"""`tilesim run`: the values, computed tile by tile, and how far they are from a reference in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilesim.cli.commands import EXIT_NO
+from tilesim.cli.console import Column, console, emit, heading, line, table
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
+from tilesim.cli.planning import planned
+from tilesim.cli.simulate import ACCURACY
+from tilesim.cli.verdict import asked_text, refusals_answered
+from tilesim.errors import BadInput
+
+if TYPE_CHECKING:
+    from tilesim.execute import Progress
+    from tilesim.run import Run
+    from tilesim.tolerance import Difference
+
+EXAMPLE = "tilesim run glu_backward self=8x64x128 --chip ascend950pr --random 0 --verify"
+
+
+def run(  # noqa: PLR0913 - one argument an option
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    tiles: Tiles = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="FILE", help="Inputs: .npz, .safetensors or a folder of .npy files."),
+    ] = None,
+    random: Annotated[int | None, typer.Option("--random", metavar="SEED", help="Inputs made up from a seed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="Keep the outputs: .npz, .safetensors or a folder.")
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", metavar="", help="Compare with the reference in float64; exit code 1 if too far."),
+    ] = False,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", help="Cores of the chip to run at once.")] = 1,
+    as_json: AsJson = False,
+) -> int:
+    """Compute the outputs tile by tile as the chip would; with --inputs, shapes can be left to the file."""
+    from tilesim.arrays import load_inputs, random_inputs  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.run import run as executed  # noqa: PLC0415
+    from tilesim.tensor_files import save_outputs  # noqa: PLC0415
+
+    _refuse(inputs, random, out, threads)
+    given = _told(op, words, inputs, dtype) if inputs is not None else {}
+    made = planned(op, words, chip, changes, chips, dtype, tiles, given=given, as_json=as_json)
+    plan = made.plan
+    if verify and plan.operator.reference is None:
+        raise BadInput(plan.operator.name, ["there is no reference to --verify against"])
+    if inputs is not None:
+        arrays = load_inputs(inputs, plan.operator, plan.call)
+    else:
+        arrays = random_inputs(plan.operator, plan.call, random or 0, chip=plan.chip)
+    with refusals_answered(as_json=as_json), _progress() as progress:
+        done = executed(plan, arrays, threads=threads, progress=progress)
+    differences = _differences(done, arrays) if verify else {}
+    if out is not None:
+        save_outputs(out, done.outputs)
+    if as_json:
+        emit(_to_json(done, differences, out))
+    else:
+        _show(done, differences, out)
+    return made.code if all(difference.ok for difference in differences.values()) else EXIT_NO
+
+
+def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: int) -> None:
+    """Raise BadInput for options that do not go together, before anything is computed."""
+    problems = []
+    if (inputs is None) == (random is None):
+        problems.append("give either --inputs FILE or --random SEED")
+    if random is not None and random < 0:
+        problems.append(f"--random {random} must be at least 0")
+    if threads < 1:
+        problems.append(f"--threads {threads} must be at least 1")
+    if out is not None and not out.absolute().parent.is_dir():
+        problems.append(f"{out} cannot be written: {out.parent} is no directory")
+    if problems:
+        raise BadInput("run", problems)
+
+
+def _told(op: str, words: Sequence[str] | None, inputs: Path, dtype: str | None) -> dict[str, Any]:
+    """What a file of inputs says of the call, where the command line names no dim and no tensor."""
+    from tilesim.arrays import given_from_arrays  # noqa: PLC0415 - see run
+    from tilesim.calls import parse  # noqa: PLC0415
+    from tilesim.ops import load_operator  # noqa: PLC0415
+    from tilesim.tensor_files import read_arrays  # noqa: PLC0415
+
+    operator = load_operator(op)
+    named = set(parse(operator, words or ()))
+    if named & {*operator.sizes, *operator.arguments}:
+        return {}
+    told = given_from_arrays(operator, read_arrays(inputs), dtype)
+    return {name: value for name, value in told.items() if name not in named}
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A function that moves a bar on stderr, where that is a terminal."""
+    to = console(error=True)
+    if not to.is_terminal:
+        yield None
+        return
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - rich loads where it is needed
+
+    with Bar(console=to, transient=True) as bar:
+        task = bar.add_task("")
+
+        def move(phase: str, cores: int, whole: int) -> None:
+            bar.update(task, description=phase, completed=cores, total=whole)
+
+        yield move
+
+
+def _differences(done: Run, inputs: Mapping[str, Any]) -> dict[str, Difference]:
+    from tilesim.accuracy import verify  # noqa: PLC0415 - see run
+
+    return {difference.output: difference for difference in verify(done, done.plan, inputs)}
+
+
+def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None) -> dict[str, Any]:
+    plan, timeline = done.plan, done.timeline
+    outputs = []
+    for name, array in done.outputs.items():
+        spec, found = plan.call.spec(name), differences.get(name)
+        entry: dict[str, Any] = {"name": name, "shape": list(array.shape), "dtype": spec.dtype if spec else None}
+        if found is not None:
+            entry |= {"ok": found.ok, "max_abs": found.max_abs, "fro": found.fro, "t": found.t}
+            entry |= {"allowed": str(found.tolerance)}
+        outputs.append(entry)
+    return {
+        "ok": plan.ok and all(found.ok for found in differences.values()),
+        "operator": plan.operator.name,
+        "chip": plan.chip.name,
+        "dims": dict(plan.call.dims),
+        "dtype": plan.call.dtype,
+        "outputs": outputs,
+        "verified": bool(differences),
+        "out": None if out is None else str(out),
+        "cycles": timeline.cycles,
+        "time_us": round(timeline.time_us, 6),
+        "accuracy": ACCURACY,
+    }
+
+
+def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) -> None:
+    plan, timeline = done.plan, done.timeline
+    wrong = [name for name, found in differences.items() if not found.ok]
+    said = "run" if not differences else f"differs: {', '.join(wrong)}" if wrong else "run and verified"
+    line(f"{said}: {asked_text(plan.verdict)}", "bold red" if wrong else "bold")
+    heading("outputs" + (", against the reference in float64" if differences else ""))
+    columns = [Column("output"), Column("shape"), Column("dtype")]
+    if differences:
+        columns += [Column(name, number=True) for name in ("max |e|", "fro", "t")]
+        columns += [Column("allowed", prose=True), Column("")]
+    rows = []
+    for name, array in done.outputs.items():
+        spec, found = plan.call.spec(name), differences.get(name)
+        row = [name, "x".join(map(str, array.shape)) or "scalar", spec.dtype if spec else ""]
+        if found is not None:
+            row += [f"{value:.2g}" for value in (found.max_abs, found.fro, found.t)]
+            row += [str(found.tolerance), "ok" if found.ok else "NO"]
+        rows.append(row)
+    table(columns, rows)
+    line()
+    line(f"predicted: {timeline.cycles:,} cycles, {timeline.time_us:,.1f} us ({ACCURACY}); {timeline.bottleneck}")
+    if out is not None:
+        line(f"written to {out}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(run)
