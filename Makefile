@@ -8,7 +8,7 @@ CASE := text_gated_residual_grad B=1 S=4096 C=4 H=2560 R=320 --chip ascend950pr
 SMALL := text_gated_residual_grad B=1 S=64 C=4 H=256 R=32 --chip ascend950pr
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench schema clean python
+.PHONY: help setup demo test check bench schema readme clean python
 
 help:  ## Say what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
@@ -44,6 +44,9 @@ bench: setup  ## Timings
 
 schema: setup  ## Write chips/_schema.json again
 	$(BIN)/python -c 'from tilesim.chip import schema_text; print(schema_text(), end="")' > chips/_schema.json
+
+readme: setup  ## Run the commands of README.md and write their output again
+	$(BIN)/python -m tests.readme
 
 clean:  ## Remove what was made
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
     _print(made)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table."""
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], styles: Iterable[str] = ()) -> None:
+    """Print a table; `styles` colour its rows."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - see console
     from rich.table import Table  # noqa: PLC0415
 
@@ -82,8 +83,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         least += width + len(COLUMN_GAP)
         justify: Any = "right" if column.number else "left"
         made.add_column(column.title, justify=justify, no_wrap=not column.prose, overflow="fold", min_width=width)
-    for row in cells:
-        made.add_row(*row)
+    for row, style in zip_longest(cells, styles, fillvalue=""):
+        made.add_row(*row, style=style or None)
     _print(made, least=least)
 
 

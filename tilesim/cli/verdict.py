@@ -134,7 +134,7 @@ def _rules(verdict: Verdict, *, everything: bool) -> None:
         for rule in shown
     ]
     prose = [Column(name, prose=True) for name in ("rule", "expected", "given", "status")]
-    table([Column("holds"), *prose], rows)
+    table([Column("holds"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
 
 
 def _depends(b: Balance) -> bool:
@@ -166,7 +166,8 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
         Column("has", number=True),
         Column("to spare", number=True),
     )
-    table(columns, [(b.phase, b.memory, b.text, b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown])
+    rows = [(b.phase, b.memory, b.text, b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown]
+    table(columns, rows, ["red" if b.slack_bytes < 0 else "" for b in shown])
     if rest:
         memories = ", ".join(dict.fromkeys(b.memory for b in rest))
         spare = min(b.slack_bytes / b.right_bytes for b in rest)
