@@ -19,7 +19,6 @@ EXIT_INTERRUPTED: Final = 128 + 2
 """As a shell reports a process that Ctrl-C ended."""
 EXIT_CLOSED: Final = 128 + 13
 """As a shell reports a process whose reader has gone."""
-
 EXIT_FAULT: Final = 70
 """A fault of the program itself."""
 TRACEBACK_VARIABLE: Final = "TILESIM_TRACEBACK"
