@@ -348,9 +348,9 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
 
 
 def tolerance(name: str, k: Kernel) -> Tolerance:
-    """Fro and t by dtype, dgamma tighter."""
-    figures = {"bfloat16": ((5e-3, 4e-2), (3e-3, 1e-2)), "float16": ((6e-4, 5e-3), (4e-4, 1.2e-3))}
-    return Tolerance("1.4 times the worst seen over N to 2048, C to 20, H to 2560", *figures[k.dtype][name == "dgamma"])
+    """1.4 times the worst fro and t seen over N to 2048, C to 20, H to 2560; t is worst of few tokens and large H."""
+    figures = {"bfloat16": ((5e-3, 7e-2), (3e-3, 1e-2)), "float16": ((6e-4, 8e-3), (4e-4, 1.2e-3))}
+    return Tolerance("measured", *figures[k.dtype][name == "dgamma"])
 
 
 def channels_divide(call: Call, _: Chip) -> Outcome:

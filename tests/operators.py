@@ -1,0 +1,134 @@
+"""Small calls of every operator, inputs for them, and what they must result in by the independent references."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tests.reference import glu, library, masked_causal_conv1d, text_gated_residual, tolerance
+from tilesim.arrays import random_inputs
+from tilesim.chip import Chip, chips_shipped, load_chip
+from tilesim.operator import Operator
+from tilesim.ops import load_operator, operators_shipped
+from tilesim.plan import Plan, plan
+from tilesim.run import run
+
+OPERATORS = operators_shipped()
+MAIN = (
+    "text_gated_residual_grad",
+    "text_gated_residual",
+    "masked_causal_conv1d_backward",
+    "masked_causal_conv1d",
+    "glu_backward",
+    "glu",
+)
+"""The operators of documents, and their forwards."""
+WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D": 24, "M": 20, "K": 70}
+POSITIVE = {("adam_w", "v")}
+"""Inputs of which a root is taken."""
+
+
+def chips_of(op: Operator) -> list[Chip]:
+    """The chips that have the operator."""
+    return [chip for chip in map(load_chip, chips_shipped()) if chip.family in op.products]
+
+
+def one_chip_each(op: Operator) -> list[Chip]:
+    """One chip of every family that has the operator."""
+    return list({chip.family: chip for chip in reversed(chips_of(op))}.values())[::-1]
+
+
+def small(op: Operator, wanted: Mapping[str, int] = WANTED) -> dict[str, int]:
+    """Sizes that the operator takes, next to those wanted."""
+    named = [d for d in op.dims if d.default is None]
+    sizes = {d.name: max(d.least, wanted.get(d.name, 6)) for d in named}
+    return {d.name: -(-sizes[d.name] // d.multiple_of) * d.multiple_of for d in named}
+
+
+def choices(op: Operator) -> Iterator[dict[str, bool]]:
+    """All combinations of the options."""
+    names = [o.name for o in op.options]
+    for values in itertools.product((True, False), repeat=len(names)):
+        yield dict(zip(names, values, strict=True))
+
+
+def cases(*, every_chip: bool) -> list[tuple[str, str, str]]:
+    """(operator, chip, dtype) of everything that exists, or of one chip of a family."""
+    out = []
+    for name in OPERATORS:
+        op = load_operator(name)
+        for chip in chips_of(op) if every_chip else one_chip_each(op):
+            out += [(name, chip.name, dtype) for dtype in op.dtypes[chip.family]]
+    return out
+
+
+def made_up(planned: Plan, seed: int = 0) -> dict[str, Any]:
+    """Inputs for a plan."""
+    name = planned.operator.name
+    inputs = random_inputs(planned.operator, planned.call, seed, chip=planned.chip)
+    return {n: abs(x) if (name, n) in POSITIVE else x for n, x in inputs.items()}
+
+
+def executed(planned: Plan, inputs: Mapping[str, Any], **how: Any) -> dict[str, Any]:
+    """The outputs of a plan."""
+    return dict(run(planned, inputs, **how).outputs)
+
+
+def planned(name: str, chip: Chip | str, dtype: str, sizes: Mapping[str, Any] | None = None, **more: Any) -> Plan:
+    """The plan of a small call, or of one with these sizes."""
+    return plan(name, small(load_operator(name)) if sizes is None else sizes, chip=chip, dtype=dtype, **more)
+
+
+def bits(outputs: Mapping[str, Any]) -> dict[str, bytes]:
+    """The bytes of every output."""
+    return {name: array.tobytes() for name, array in outputs.items()}
+
+
+def judge(planned: Plan, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[tolerance.Measurement]:
+    """What the independent reference measures, all of it within tolerance; a failed assertion else."""
+    call, dtype, name = planned.call, planned.call.dtype, planned.operator.name
+    assert {n: (x.shape, x.dtype.name) for n, x in outputs.items()} == {
+        n: (call.spec(n).shape, call.spec(n).dtype) for n in outputs
+    }
+    if name.startswith("text"):
+        numbers = call.attributes
+        if name.endswith("grad"):
+            expected = text_gated_residual.backward(inputs, numbers["channels"])
+        else:
+            expected = text_gated_residual.forward(inputs, numbers["channels"], numbers["eps"])
+        return tolerance.assert_text_gated_residual(outputs, expected, dtype)
+    if name.startswith("masked"):
+        if name.endswith("backward"):
+            expected, terms = masked_causal_conv1d.backward(inputs), masked_causal_conv1d.backward_terms(inputs)
+        else:
+            expected, terms = (
+                {"out": f(inputs)["y"]} for f in (masked_causal_conv1d.forward, masked_causal_conv1d.forward_terms)
+            )
+        return tolerance.assert_masked_causal_conv1d(outputs, expected, terms, dtype)
+    if name.startswith("glu"):
+        dim = int(call.attributes["dim"])
+        if name == "glu":
+            first = np.abs(np.split(inputs["self"].astype(np.float64), 2, axis=dim)[0])
+            return tolerance.assert_glu(outputs, glu.forward(inputs, dim), {"out": first}, dtype)
+        if planned.route == "composite" and dtype == "bfloat16":
+            expected = glu.composite(inputs, dim)["out"]
+            # exp overflows in float32 where the sigmoid is subnormal, so that this is 0.
+            np.testing.assert_allclose(outputs["out"].astype(np.float64), expected, rtol=0, atol=1e-36)
+            return []
+        return tolerance.assert_glu(outputs, glu.backward(inputs, dim), glu.tolerance_scale(inputs, dim), dtype)
+    return _judge_library(planned, inputs, outputs)
+
+
+def _judge_library(planned: Plan, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[Any]:
+    name, call = planned.operator.name, planned.call
+    words = {o.name: o.words[call.options[o.name]] for o in planned.operator.options if o.words}
+    function = getattr(library, name)
+    known = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+    numbers = {n: v for n, v in {**call.attributes, **call.options, **words}.items() if n in known}
+    expected = {n if n in outputs else f"{n}Out": value for n, value in function(inputs, **numbers).items()}
+    if name == "dynamic_quant":
+        return tolerance.assert_dynamic_quant(outputs, expected, inputs["x"])
+    return tolerance.assert_library(outputs, expected, {n: x.dtype.name for n, x in outputs.items()}, name)
