@@ -108,7 +108,7 @@ def test_a_page_loads_nothing(page):
 
 
 def test_a_page_follows_light_dark_and_paper(page):
-    assert "prefers-color-scheme: dark" in page
+    assert "screen and (prefers-color-scheme: dark)" in page
     assert "@media print" in page
     assert 'name="viewport"' in page
 
@@ -148,6 +148,12 @@ def test_a_report_has_no_time_and_no_place_in_it(page, main):
 
 def test_one_chip_has_no_comparison():
     assert "side by side" not in report(*GLU, chips=["ascend950pr"]).html()
+
+
+def test_tensors_are_told_with_their_shapes():
+    shown = " ".join(" ".join(Page(report(*GATED, chips=["ascend950pr"], gamma=False).html()).text).split())
+    assert "gradMixed 1 x 4096 x 2560 bfloat16" in shown
+    assert "dgamma null" in shown
 
 
 # ------------------------------------------------------------------- every operator and format
@@ -288,7 +294,7 @@ def test_the_map_of_an_inequality_takes_what_its_left_side_says():
 @pytest.mark.parametrize("given", [GATED, GLU, SAMPLES["masked_causal_conv1d_backward.md"]], ids=lambda g: g[0])
 def test_excerpts_are_exact_pieces_of_the_timeline(given):
     timeline = simulate(plan(*given, chip=PR))
-    for phase in timeline.phases:
+    for i, phase in enumerate(timeline.phases):
         found = lanes(timeline, phase.name)
         assert 1 <= len(found.excerpts) <= 3
         for excerpt in found.excerpts:
@@ -299,6 +305,7 @@ def test_excerpts_are_exact_pieces_of_the_timeline(given):
                 assert all(a.end_cycles <= b.start_cycles for a, b in itertools.pairwise(lane))
         for a, b in itertools.pairwise(found.excerpts):
             assert a.start_cycles < b.start_cycles
+        assert found.pipes_end_cycles == max(timeline.plan.phases[i].makespans) <= phase.cycles
         data = found.to_json()
         for excerpt in data["excerpts"]:
             for bar in bars(excerpt, data["pipes"]):

@@ -120,7 +120,7 @@ def test_details_open_and_close(show):
 COLOURS = """
 const read = (css, of) => getComputedStyle(document.querySelector(css))[of];
 return [read('body', 'backgroundColor'), read('body', 'color'), read('.verdict', 'backgroundColor'),
-        read('.map rect', 'stroke'), read('.lanes rect', 'fill')]"""
+        read('.map rect', 'stroke')]"""
 
 
 def test_dark_is_not_light_in_any_colour(show):
@@ -162,3 +162,12 @@ def test_text_is_large_enough_to_read(show, width):
                 ? s * g.clientWidth / box.width : s };
         return Math.min(...seen.filter(e => !(e instanceof SVGElement) || e.tagName === 'text').map(size))""")
     assert smallest >= 8.5
+
+
+def test_paper_is_white_even_if_the_screen_is_dark(show):
+    page = show("refused", 1280, "dark")
+    media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    assert page.execute_script(COLOURS)[0] == "rgb(255, 255, 255)"
+    ratio, where = page.execute_script(CONTRAST)
+    assert ratio >= 4.5, where

@@ -11,7 +11,7 @@ from tilesim.timeline import Timeline
 
 MOST_EVENTS = 40
 """Instructions of an excerpt, more than which nobody can tell apart."""
-ENOUGH = 6
+ENOUGH = 10
 """Times as many instructions are looked at in two tiles of every loop; else one tile of each will do."""
 WORDS = {
     "mte2": "copy in",
@@ -48,7 +48,13 @@ class Lanes:
     core: int
     pipes: tuple[str, ...]
     cycles: int
+    """Of the phase: later than the last event where the pipes wait for their share of global memory."""
     excerpts: tuple[Excerpt, ...]
+
+    @property
+    def pipes_end_cycles(self) -> int:
+        """When the last pipe ends, were it not for what all cores share."""
+        return max((x.end_cycles for x in self.excerpts), default=0)
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as plain data; every event as [pipe, start, end, what, buffer, outermost tile]."""
@@ -57,6 +63,7 @@ class Lanes:
             "core": self.core,
             "pipes": list(self.pipes),
             "cycles": self.cycles,
+            "pipes_end_cycles": self.pipes_end_cycles,
             "excerpts": [
                 {
                     "title": x.title,
