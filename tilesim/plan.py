@@ -114,7 +114,7 @@ class Plan:
         return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
 
     def graph(self, tiles: int | None = None) -> nx.DiGraph:
-        """The copies and computations of the plan as a networkx graph; with `tiles`, so many tiles of every loop apart."""
+        """Its copies and computations as a networkx graph; with `tiles`, so many tiles of every loop told apart."""
         return graph(self, tiles)
 
     def to_json(self) -> dict[str, Any]:
