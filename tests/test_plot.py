@@ -10,7 +10,7 @@ from matplotlib.text import Annotation, Text
 from typer.testing import CliRunner
 
 from tilesim import plot
-from tilesim.calls import bind
+from tilesim.calls import bind, resized
 from tilesim.chip import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
@@ -196,6 +196,33 @@ def test_the_line_of_a_region_is_where_the_largest_size_is():
     limit = largest(call, B3, call.operator.dimensions["H"])
     assert limit == 3040
     assert limit <= xs.min() <= xs.max() < limit + 16
+
+
+@pytest.mark.parametrize("case", [
+    (GATED, DIMS, B3, "H", "R"), (GATED, DIMS | {"R": 640}, PR, "H", "C"), (CONV, CONV_DIMS, PR, "B", "H"),
+], ids=lambda case: "-".join((case[0], *case[3:])))  # fmt: skip
+def test_the_region_is_where_the_check_says_yes(case):
+    name, given, chip, x, y = case
+    call = call_of(name, given)
+    (axes,) = plot.feasible_region(call, chip, x, y).axes
+    area = axes.collections[0].get_paths()
+    random = np.random.default_rng(0)
+    answers = set()
+    for _ in range(120):
+        at = {}
+        for name, (low, high) in ((x, axes.get_xlim()), (y, axes.get_ylim())):
+            step, least = call.operator.dimensions[name].multiple_of, max(call.operator.dimensions[name].least, 1)
+            at[name] = max(int(random.uniform(low, high)) // step, -(-least // step)) * step
+        near = [
+            (at[x] + dx * axes.get_xlim()[1] / 200, at[y] + dy * axes.get_ylim()[1] / 200)
+            for dx in (-1, 0, 1)
+            for dy in (-1, 0, 1)
+        ]
+        inside = {any(path.contains_point(p) for path in area) for p in near if min(p) > 0}
+        if len(inside) == 1:  # not at the edge, where the lines of the grid are too coarse
+            assert inside == {passes(resized(call, at), chip)}, at
+            answers |= inside
+    assert answers == {True, False}
 
 
 def test_a_shape_outside_the_region_is_marked_as_such(figures):

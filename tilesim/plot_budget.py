@@ -192,7 +192,8 @@ def _draw_lines(axes: Axes, grid: Sequence[Any], lines: dict[str, tuple[str, Any
         inside = bool((slack < 0).any()) and bool((slack >= 0).any())
         if inside:
             axes.contour(*grid, slack, levels=[0], colors=[colour], linestyles=[dashes], linewidths=1.6)
-        where = "" if inside else "holds everywhere here" if not (slack < 0).any() else "holds nowhere here"
+        always = "holds wherever its kernel runs" if np.isnan(slack).any() else "holds everywhere here"
+        where = "" if inside else always if not (slack < 0).any() else "holds nowhere here"
         label = f"{phase}: {text}{f' ({where})' if where else ''}"
         handles.append(Line2D([], [], color=colour, linestyle=dashes, label="\n".join(textwrap.wrap(label, 88))))
     return handles
