@@ -114,7 +114,7 @@ class Overhead(Table):
     conflict_cycles_per_vector: AmountOrZero
     """Of every vector whose two sources are read from the same bank group [cycles]."""
     count_mode_cycles: AmountOrZero
-    """Of an instruction whose bytes are no whole number of vectors [cycles]."""
+    """Of an instruction of more than one vector whose bytes are no whole number of vectors [cycles]."""
     call_cycles: AmountOrZero
     """Of a run of consecutive vector instructions, which is one vector function; 0 where there are none [cycles]."""
     operand_cycles_per_vector: AmountOrZero
@@ -161,7 +161,7 @@ class GlobalMemory(Table):
     size_bytes: Count
     """Capacity [bytes]."""
     read_bytes_per_s: Amount
-    """Read by the vector cores together while they also write as much [bytes/s]."""
+    """Read by the vector cores together while they also write, a quarter as much or more [bytes/s]."""
     write_bytes_per_s: Amount
     """Written by all cores together [bytes/s]."""
     read_alone_bytes_per_s: Amount
@@ -232,6 +232,8 @@ class Copy(Table):
     """No copy instruction takes less [cycles]."""
     burst_cycles: AmountOrZero
     """No burst of several takes less [cycles]."""
+    burst_setup_cycles: AmountOrZero
+    """What every burst of several adds to its bytes at the peak rate [cycles]."""
     partial_burst_cycles: AmountOrZero
     """No burst of several takes less if its bytes are no multiple of 32 [cycles]."""
     burst_align_bytes: Count

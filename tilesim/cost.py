@@ -23,8 +23,6 @@ __all__ = ["Bursts", "Costs", "Rates", "bursts", "moved_bytes", "vector_bytes"]
 
 FRACTAL = 16
 """The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
-ROUNDING = 1e-9
-"""What sums of figures may be off by; less than any figure."""
 
 
 def vector_bytes(view: View, sizes: Sizes) -> int:
@@ -73,7 +71,7 @@ class Costs:
             cycles = self._cube(step)
         else:
             cycles = self._vector(step.instr, step.sizes, row.cost)
-        return math.ceil(cycles - ROUNDING)
+        return max(1, round(cycles)) if cycles else 0
 
     # ---------------------------------------------------------------- vector unit
     def _vector(self, instr: Instr, sizes: Sizes, cost: str) -> float:
@@ -93,7 +91,7 @@ class Costs:
         in_registers = any(v.space == REGISTERS for v in views)
         head = 0.0 if in_registers and instr.op not in ("vld", "vst") else figures.head_cycles
         cycles: float = head + slope * vectors
-        if passed % width and not in_registers:
+        if passed > width and passed % width and not in_registers:
             cycles += overhead.count_mode_cycles
         return cycles + self._call(instr, sizes)
 
@@ -145,15 +143,25 @@ class Costs:
             share = self.rates.read.get(source.base.name, math.inf)
         elif step.instr.dst.space == "gm":
             share = self.rates.write
+        stretch = self._together(source.base.name, route) if isinstance(source, View) else 1.0
         size = runs.count * -(-runs.bytes // figures.burst_align_bytes) * figures.burst_align_bytes
         burst = figures.partial_burst_cycles if runs.bytes % BLOCK_BYTES else figures.burst_cycles
+        several = runs.count if runs.count > 1 else 0
+        setup = figures.burst_setup_cycles * several
         return max(
             figures.latency_cycles + size / figures.bytes_per_cycle,
-            size / figures.peak_bytes_per_cycle,
-            paid_bytes(self.chip, runs, route) / share,
+            (size / figures.peak_bytes_per_cycle + setup) * stretch,
+            paid_bytes(self.chip, runs, route) / share * stretch,
             figures.issue_cycles,
-            burst * runs.count if runs.count > 1 else 0.0,
+            burst * several * stretch,
         )
+
+    def _together(self, tensor: str, route: str) -> float:
+        """How much longer a copy takes because all cores read the same addresses at the same time."""
+        l2 = self.chip.memory.l2
+        if tensor not in self.rates.together:
+            return 1.0
+        return l2.same_address_l1_stretch if route == "gm_l1" else l2.same_address_ub_stretch
 
     def _cube(self, step: Step) -> float:
         if step.instr.op == "clear":

@@ -21,13 +21,15 @@ def matmul(  # noqa: PLR0913 - the choices of a product
     transpose_b: bool = False,
     group: Size | None = None,
     k_block: int = 64,
+    l1_slots: int = 2,
+    l0c_slots: int = 1,
     note: str = "",
 ) -> None:
     """Record a phase that computes out[m, n] = a[m, k] @ b[k, n], summed in float32.
 
     With `transpose_a`, `a` is [k, m]; with `transpose_b`, `b` is [n, k]. With `group`, k is cut into runs of that many
     elements and out is [groups, m, n], a partial sum each. One mmad sums `k_block` elements of k; blocks and groups are
-    added in order, whatever the tiles.
+    added in order, whatever the tiles. `l1_slots` and `l0c_slots` say how many tiles are in flight.
     """
     depth, rows = (a.shape[0], a.shape[1]) if transpose_a else (a.shape[1], a.shape[0])
     columns = b.shape[0] if transpose_b else b.shape[1]
@@ -39,12 +41,12 @@ def matmul(  # noqa: PLR0913 - the choices of a product
         for g in p.loop("group", depth, run, split="balanced", unit=run):
             for i in p.loop("mi", rows, tm, split="balanced", unit=tm):
                 for j in p.loop("ni", columns, tn, split="balanced", unit=tn):
-                    c = p.buffer("c", (i.size, j.size), slots=1, space="l0c")
+                    c = p.buffer("c", (i.size, j.size), slots=l0c_slots, space="l0c")
                     total = p.clear(0.0, out=c)
                     for outer in p.loop("k", g.size, tk, carry=(c,)):
                         span = Range(g.start + outer.start, outer.size)
-                        a1 = _into(p, "aL1", a[span, i] if transpose_a else a[i, span], "l1")
-                        b1 = _into(p, "bL1", b[j, span] if transpose_b else b[span, j], "l1")
+                        a1 = _into(p, "aL1", a[span, i] if transpose_a else a[i, span], l1_slots)
+                        b1 = _into(p, "bL1", b[j, span] if transpose_b else b[span, j], l1_slots)
                         for inner in p.loop("kk", outer.size, k_block, carry=(c,)):
                             here = Range(inner.start, inner.size)
                             a0 = p.buffer("aL0", (i.size, here.size), a.dtype, slots=2, space="l0a")
@@ -61,5 +63,5 @@ def matmul(  # noqa: PLR0913 - the choices of a product
                     p.store(total, out[i, j] if group is None else out[g.index, i, j])
 
 
-def _into(p: Phase, name: str, source: View, space: str) -> Value:
-    return p.load(source, out=p.buffer(name, source.shape, source.dtype, slots=2, space=space))
+def _into(p: Phase, name: str, source: View, slots: int) -> Value:
+    return p.load(source, out=p.buffer(name, source.shape, source.dtype, slots=slots, space="l1"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilesim import dtypes
@@ -88,7 +88,17 @@ class PhasePlan:
             else:
                 moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
                 distinct += 0 if overwritten.get(name) in whole else once
-        return rates(self.chip, self.phase.core_kind, reads, Traffic(moved, paid, distinct), max(self.cores, 1))
+        return rates(self.chip, self.phase.core_kind, reads, Traffic(moved, paid, distinct), self._active)
+
+    @functools.cached_property
+    def _active(self) -> float:
+        """Cores that read at a time, on average: those with less to read leave their share to the others."""
+        each = [
+            sum(v for k, v in totals(nest, moved_bytes).items() if k.startswith("read")) for nest, _, _ in self.nests
+        ]
+        most = max(each, default=0)
+        whole = sum(size * count for size, (_, _, count) in zip(each, self.nests, strict=True))
+        return whole / most if most else max(self.cores, 1)
 
     @functools.cached_property
     def scheduler(self) -> Scheduler:
@@ -131,6 +141,12 @@ class PhasePlan:
     def busy_cycles(self) -> dict[str, int]:
         """Cycles that each pipe of the slowest core works."""
         return self.scheduler.busy(self.slowest)
+
+    def on(self, chip: Chip) -> PhasePlan:
+        """The same tiles on a chip with other rates and latencies; its cores and memories must be the same."""
+        made = replace(self, chip=chip)
+        made.__dict__.update(nests=self.nests, homes=self.homes)  # what does not depend on prices
+        return made
 
     def used_bytes(self, memory: str) -> int:
         """Bytes of a memory that buffers take."""

@@ -14,6 +14,8 @@ from tilesim.sizes import Size
 from tilesim.views import Buffer, Tensor, View
 
 COPIES = ("copy", "copy_transposed")
+MIXED = 0.25
+"""Writes by reads from which on reads take as long as beside as many writes; a guess, as nobody measured between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Rates:
     read: Mapping[str, float] = field(default_factory=dict)
     """Of every tensor that is read."""
     write: float = math.inf
+    together: frozenset[str] = frozenset()
+    """Tensors of which all cores read the same addresses at the same time."""
     floor_cycles: int = 0
     """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
 
@@ -122,19 +126,19 @@ class Traffic:
     together: bool = False
 
 
-def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: int) -> Rates:
-    """What one of `active` cores gets of global memory.
+def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: float) -> Rates:
+    """What one of `active` cores gets of global memory; of the cache it gets no more than when all cores read.
 
-    Distinct bytes cross global memory once and repeated reads hit the cache, which also absorbs its share of the writes,
+    Distinct bytes cross global memory once and repeated reads hit the cache, which also absorbs a share of the writes,
     the larger the more of what the phase touches is written. Reads beside writes are slower, byte for byte.
     """
     gm, l2 = chip.memory.gm, chip.memory.l2
     cube = core_kind == "cube"
     hit = l2.l1_read_bytes_per_s if cube else l2.read_bytes_per_s
-    stretch = l2.same_address_l1_stretch if cube else l2.same_address_ub_stretch
     hz = chip.clock.cube_hz if cube else chip.clock.vector_hz
+    cores = chip.cores.cube if cube else chip.cores.vector
     touched = sum(t.distinct for t in reads.values())
-    mixed = min(1.0, writes.moved / touched) if touched else 1.0
+    mixed = min(1.0, writes.moved / touched / MIXED) if touched else 1.0
     per_byte = (
         1 / gm.cube_read_bytes_per_s if cube else (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
     )
@@ -144,13 +148,13 @@ def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traf
         if not t.moved:
             continue
         spent = t.paid / t.moved
-        outside, inside = (t.distinct - t.cached) * spent, (t.moved - t.distinct + t.cached) * spent
-        seconds = outside * per_byte + inside / hit * (stretch if t.together else 1.0)
-        total += seconds
-        rate[name] = t.paid / seconds / active / hz
+        outside, inside = (t.distinct - t.cached) * spent, t.moved - t.distinct + t.cached
+        total += outside * per_byte + inside / hit
+        rate[name] = t.paid / hz / (outside * per_byte * active + inside / hit * cores)
     written = _write_seconds(chip, writes, touched)
     total += written
-    return Rates(rate, writes.moved / written / active / hz if written else math.inf, math.floor(total * hz))
+    share = writes.paid / written / active / hz if written else math.inf
+    return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), math.floor(total * hz))
 
 
 def _write_seconds(chip: Chip, writes: Traffic, read: int) -> float:

@@ -15,12 +15,14 @@ from tilesim.views import Value
 
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")
+SLOTS = {(False, 4): 1, (False, 2): 2, (True, 4): 2, (True, 2): 2}
+"""Tiles in flight by (chip of the 950 family, bytes of an element), as the times of the vendor's kernels tell."""
 
 
 def variant(call: Call, chip: Chip) -> str:
     """Whether whole rows fit."""
     size = itemsize(call.dtype)
-    per_element = 2 * size + 8 if size == 2 else 12
+    per_element = 2 * SLOTS[chip.family == "950", size] * size + (8 if size == 2 else 4)
     row = call.dims.get("D", 1)
     return row_variant(chip, call.dtype, row, per_element, row * (4 if size == 4 else 6) + 1024)
 
@@ -38,13 +40,16 @@ def kernel(k: Kernel) -> None:
         return
     with k.vector("rms_norm", "keeps whole rows") as p:
         gamma = load_as(p, k["gamma"], "float32", name="gamma", slots=1)
-        for t in row_tiles(k, p, ROWS, ROW, slots=1):
+        slots = SLOTS[k.family == "950", itemsize(k.dtype)]
+        for t in row_tiles(k, p, ROWS, ROW, slots=slots):
             x, y = t.load("x"), t.room("y")
             sums = p.buffer("rstd", t.shape[0], slots=2)
             squares = t.buffer("square")
             rstd = reciprocal_root(p, p.row_sum(p.mul(x, x, out=squares), out=sums), sums)
             p.store(rstd, t.of_row(k["rstd"]))
-            out = p.mul(p.mul_rows(x, rstd, out=y), gamma.over(t.shape[0]), out=y)
+            spread = p.broadcast(rstd, out=squares)
+            scaled = p.mul(x, spread, out=y)
+            out = p.mul(scaled, p.move(gamma.over(t.shape[0]), out=squares), out=y)
             t.store(out, "y")
 
 

@@ -1,7 +1,7 @@
 """e^(x - max) / sum along one axis, default the last.
 
-Along the last axis a tile is whole rows. Along another it is columns of all rows of the axis, which are read twice if
-they do not fit; a vector then holds one row of the tile.
+Along the last axis a tile is whole rows. Along another it is columns of all rows of the axis, computed in place and
+read twice if they do not fit; a vector then holds one row of the tile.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ LEAST_COLUMNS, MOST_COLUMNS = 16, 64
 """Columns of a tile along another axis than the last: a block of 16-bit elements, a vector of float32."""
 
 
+TILES_TO_OVERLAP = 2
+"""With fewer tiles a core nothing would overlap if each held all of the axis."""
+
+
 def variant(call: Call, chip: Chip) -> str:
     """Which program: by the place of the axis, by what fits, and for another axis than the last by its columns."""
     x, n, y = (call.dims.get(name, 1) for name in ("X", "N", "Y"))
@@ -32,17 +36,20 @@ def variant(call: Call, chip: Chip) -> str:
     wide = 4 if size == 2 else 0
     if y <= 1:
         return row_variant(chip, call.dtype, n, 4 * size + wide + 4, 1024)
-    share = -(-math.ceil(x * y / chip.cores.vector) // LEAST_COLUMNS) * LEAST_COLUMNS
-    columns = max(1, min(y, MOST_COLUMNS, max(LEAST_COLUMNS, share)))
+    cores = chip.cores.vector
+    by_rows = x >= cores
+    share = -(-math.ceil(y if by_rows else y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
+    columns = max(1, min(y, MOST_COLUMNS, share))
     pitch = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
-    fits = n * pitch * (4 * size + wide) + 4096 <= chip.memory.ub.visible_bytes
-    return f"{'axis' if fits else 'axis twice'}, columns {columns}"
+    tiles = -(-y // columns) * x / cores
+    once = tiles >= TILES_TO_OVERLAP and n * pitch * (2 * size + wide) + 4096 <= chip.memory.ub.visible_bytes
+    return f"axis{' once' if once else ''}{' by rows' if by_rows else ''}, columns {columns}"
 
 
 def kernel(k: Kernel) -> None:
     """Record the phase."""
     if k.variant.startswith("axis"):
-        along_axis(k, int(k.variant.rpartition(" ")[2]), once=not k.variant.startswith("axis twice"))
+        along_axis(k, int(k.variant.rpartition(" ")[2]), once="once" in k.variant, by_rows="by rows" in k.variant)
     elif k.variant == LONG:
         long_rows(k)
     else:
@@ -92,35 +99,36 @@ def rounded(k: Kernel, p: Phase, value: Value) -> Value:
     return p.cast(value, dtype=k.dtype, name="yOut", slots=2)
 
 
-def along_axis(k: Kernel, columns: int, *, once: bool) -> None:
+def along_axis(k: Kernel, columns: int, *, once: bool, by_rows: bool) -> None:
     """Columns of all rows of the axis, or of parts of it in two passes."""
     x, y = k["x"].reshape(ROWS, AXIS, INNER), k["y"].reshape(ROWS, AXIS, INNER)
     with k.vector("softmax", "all of the axis" if once else "two passes over the axis") as p:
         depth = AXIS if once else p.tile("depth", ceil_div(copy_elements(k.dtype), columns))
-        for c in p.loop("column", INNER, columns, split="dealt", rows=ROWS):
-            largest, total = p.buffer("largest", c.size), p.buffer("total", c.size)
-            p.fill(-math.inf, out=largest)
-            p.fill(0.0, out=total)
-            for d in p.loop("d", AXIS, depth, carry=(largest, total)):
-                first = load_as(p, x[c.row, d, c], "float32", name="first")
-                power = p.buffer("power", (d.size, c.size)) if k.dtype == "float32" else first.buffer
-                accumulate(p, first, power, largest, total, restart=not once)
+        for x_row in p.loop("row", ROWS, split="ceil" if by_rows else ""):
+            for c in p.loop("column", INNER, columns, split="" if by_rows else "ceil", unit=columns):
+                largest, total = p.buffer("largest", c.size), p.buffer("total", c.size)
+                p.fill(-math.inf, out=largest)
+                p.fill(0.0, out=total)
+                for d in p.loop("d", AXIS, depth, carry=(largest, total)):
+                    raw = p.load(x[x_row.start, d, c], name="first")
+                    first = raw if k.dtype == "float32" else p.cast(raw, dtype="float32", name="power")
+                    accumulate(p, first, largest, total, restart=not once)
+                    if once:
+                        share = p.div(p.read(first.buffer), p.read(total).over(d.size), out=first.buffer)
+                        p.store(share if k.dtype == "float32" else p.cast(share, out=raw), y[x_row.start, d, c])
                 if once:
-                    share = p.div(p.read(power), p.read(total).over(d.size), out=power)
-                    p.store(rounded(k, p, share), y[c.row, d, c])
-            if once:
-                continue
-            for d in p.loop("e", AXIS, depth):
-                second = load_as(p, x[c.row, d, c], "float32", name="second")
-                work = p.buffer("share", (d.size, c.size))
-                power2 = p.exp(p.sub(second, p.read(largest).over(d.size), out=work), out=work)
-                share = p.div(power2, p.read(total).over(d.size), out=work)
-                p.store(rounded(k, p, share), y[c.row, d, c])
+                    continue
+                for d in p.loop("e", AXIS, depth):
+                    second = load_as(p, x[x_row.start, d, c], "float32", name="second")
+                    work = p.buffer("share", (d.size, c.size))
+                    power2 = p.exp(p.sub(second, p.read(largest).over(d.size), out=work), out=work)
+                    share = p.div(power2, p.read(total).over(d.size), out=work)
+                    p.store(rounded(k, p, share), y[x_row.start, d, c])
 
 
-def accumulate(p: Phase, x: Value, power: Buffer, largest: Buffer, total: Buffer, *, restart: bool) -> None:
-    """Take the rows of `x` into the largest elements and the sums of powers so far; `power` gets e^(x - largest)."""
-    rows = x.shape[0]
+def accumulate(p: Phase, x: Value, largest: Buffer, total: Buffer, *, restart: bool) -> None:
+    """Take the rows of `x` into the largest elements and the sums of powers so far; `x` becomes e^(x - largest)."""
+    rows, power = x.shape[0], x.buffer
     before = p.move(p.read(largest), out=p.buffer("before", largest.shape)) if restart else None
     for r in p.loop("r", rows, carry=(largest,)):
         p.maximum(p.read(largest), x[r.start], out=largest)

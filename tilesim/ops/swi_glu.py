@@ -17,7 +17,7 @@ ROW = N.size * Y.size
 
 
 def variant(call: Call, chip: Chip) -> str:
-    """ "by column" where there are fewer rows than cores."""
+    """Whether the "by column" program runs: where there are fewer rows than cores."""
     return "by column" if call.dims.get("X", 0) < chip.cores.vector else ""
 
 

@@ -1,0 +1,145 @@
+"""What a measured kernel is among our operators: its call, from the name, shapes and dtypes that a profiler has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilesim.dtypes import dtype_named
+from tilesim.errors import BadInput
+from tilesim.operator import Operator
+from tilesim.samples import product
+
+Shape = tuple[int, ...]
+
+NAMES: Mapping[str, str] = {
+    "add": "add",
+    "addcdiv": "addcdiv",
+    "adamw": "adam_w",
+    "applyadamw": "adam_w",
+    "applyadamwv2": "adam_w",
+    "copy": "copy",
+    "dynamicquant": "dynamic_quant",
+    "exp": "exp",
+    "foreachaddcdivscalar": "addcdiv",
+    "gelu": "gelu",
+    "geluv2": "gelu",
+    "gemm": "matmul",
+    "identity": "copy",
+    "matmul": "matmul",
+    "matmulv2": "matmul",
+    "matmulv3": "matmul",
+    "maximum": "maximum",
+    "mish": "mish",
+    "mul": "mul",
+    "rmsnorm": "rms_norm",
+    "sigmoid": "sigmoid",
+    "softmax": "softmax",
+    "softmaxv2": "softmax",
+    "swiglu": "swi_glu",
+    "tensormove": "copy",
+}
+"""Kernel types of the vendor's profiler and of benchmarks, lower case without underscores, to our operators."""
+
+FAMILY: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("exp", "sigmoid", "gelu", "mish", "maximum", "addcdiv", "adam_w", "add", "mul", "copy"), "elementwise"
+    ),
+    "swi_glu": "glu",
+    "rms_norm": "norm",
+    "softmax": "softmax",
+    "dynamic_quant": "quant",
+    "matmul": "matmul",
+}
+"""The class of an operator, for which an accuracy is known."""
+
+
+class Unmapped(Exception):
+    """A measurement that no operator of ours can be asked about, and why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that `plan` takes."""
+
+    operator: Operator | str
+    given: Mapping[str, Any]
+    dtype: str
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    memories: Mapping[str, int] = field(default_factory=dict)
+    """Figures of on-chip memories that the kernel had at its disposal, other than the chip file's."""
+
+    @property
+    def name(self) -> str:
+        """The name of the operator."""
+        return self.operator if isinstance(self.operator, str) else self.operator.name
+
+
+def operator_named(kernel: str) -> str:
+    """Our operator for a kernel type; raises Unmapped."""
+    found = NAMES.get(kernel.replace("_", "").lower())
+    if found is None:
+        raise Unmapped(f"unknown operator {kernel}")
+    return found
+
+
+def case_of(
+    kernel: str,
+    inputs: Sequence[Shape],
+    dtypes: Sequence[str],
+    outputs: Sequence[Shape] = (),
+    attributes: Mapping[str, Any] | None = None,
+) -> Case:
+    """The call of a kernel with these shapes; raises Unmapped with the reason."""
+    name = operator_named(kernel)
+    attributes = attributes or {}
+    if not inputs or not dtypes:
+        raise Unmapped("no shapes or dtypes")
+    try:
+        dtype = dtype_named(dtypes[0])
+    except BadInput:
+        raise Unmapped(f"unknown dtype {dtypes[0]}") from None
+    first = inputs[0]
+    if any(size < 0 for shape in inputs for size in shape):
+        raise Unmapped("a size below 0")
+    if name in ("add", "mul", "maximum"):
+        if len(inputs) < 2 or inputs[1] != first:
+            raise Unmapped("shapes are broadcast")
+        return Case(name, {"x1": first}, dtype)
+    if name == "matmul":
+        return _product(inputs, dtypes, outputs, dtype)
+    if name == "addcdiv":
+        return Case(name, {"x1": first}, dtype)
+    if name == "adam_w":
+        return Case(name, {"var": first}, dtype)
+    if name in ("swi_glu", "softmax"):
+        return Case(name, {"x": first, "dim": int(attributes.get("dim", -1))}, dtype)
+    if name == "rms_norm" and len(inputs) > 1 and inputs[1] != first[-1:]:
+        raise Unmapped(f"gamma {list(inputs[1])} covers more than the last axis of {list(first)}")
+    # The vendor's Gelu kernel takes the same time for both forms, that of the tanh form.
+    options = {"approximate": "tanh"} if name == "gelu" else {}
+    return Case(name, {"x": first}, dtype, options=options)
+
+
+def _product(inputs: Sequence[Shape], dtypes: Sequence[str], outputs: Sequence[Shape], dtype: str) -> Case:
+    """A matrix product, its factors transposed as its result tells."""
+    if len(inputs) < 2 or any(len(s) != 2 for s in inputs[:2]):
+        raise Unmapped("not a product of two matrices")
+    if len(inputs) > 2 and any(math.prod(s) for s in inputs[2:] if s):
+        raise Unmapped("a bias is added in the same kernel")
+    if len(dtypes) > 1 and dtype_named(dtypes[1]) != dtype:
+        raise Unmapped("factors of different dtypes")
+    (a0, a1), (b0, b1) = inputs[0], inputs[1]
+    wanted = tuple(outputs[0]) if outputs else None
+    for first in (False, True):
+        for second in (False, True):
+            m, k = (a1, a0) if first else (a0, a1)
+            inner, n = (b1, b0) if second else (b0, b1)
+            if k == inner and wanted in (None, (m, n)):
+                plain = not first and not second
+                operator = "matmul" if plain else product(transpose1=first, transpose2=second)
+                return Case(operator, {"x1": inputs[0], "x2": inputs[1]}, dtype)
+    raise Unmapped(f"shapes {list(inputs[0])} and {list(inputs[1])} are no product")

@@ -1,0 +1,89 @@
+"""Kernels of vendors' samples that were measured and that no library operator is: copies in, products by choice.
+
+Not shipped as operators: they exist so that measured variants (tiles, buffers, layouts) can be predicted.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from tilesim import matmul as cube
+from tilesim.operator import Argument, Dimension, Operator, Option, result
+from tilesim.pointwise import FAMILIES
+from tilesim.program import Kernel
+from tilesim.rules import dtype_supported, not_null, shape
+from tilesim.sizes import dim
+from tilesim.views import BLOCK_BYTES
+
+ROWS, COLUMNS = dim("R"), dim("C")
+BLOCK = BLOCK_BYTES // 2
+"""16-bit elements of a block."""
+
+
+def _copy_in(k: Kernel) -> None:
+    """Tiles of a matrix read one after another; of every tile one block is looked at, so that it is not idle."""
+    with k.vector("copy_in", "reads only") as p:
+        rows, columns = p.tile("rows", ROWS), p.tile("columns", COLUMNS)
+        sink = p.buffer("sink", (1, BLOCK), k.dtype)
+        seen = p.fill(0.0, out=sink)
+        kept = k.workspace("seen", (p.cores, BLOCK), k.dtype)
+        for r in p.loop("row", ROWS, rows, split="" if k.options["together"] else "ceil", carry=(sink,)):
+            for c in p.loop("column", COLUMNS, columns, carry=(sink,)):
+                x = p.load(k["x"][r, c], slots=2 if k.options["double_buffer"] else 1)
+                seen = p.maximum(seen, x[:1, :BLOCK], out=sink)
+        p.store(seen[0], kept[p.core])
+
+
+copy_in = Operator(
+    name="copy_in",
+    api="",
+    about="a matrix read into the unified buffer",
+    dims=(Dimension("R"), Dimension("C")),
+    tensors=(Argument("x", "R C"),),
+    lead="x",
+    dtypes=FAMILIES,
+    dtype="float16",
+    options=(Option("double_buffer"), Option("together", default=False)),
+    rules=(*not_null("x"), dtype_supported("x")),
+    kernel=_copy_in,
+)
+
+
+@functools.lru_cache
+def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
+    """A matrix product whose factors may be stored transposed.
+
+    Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next begins), `wide` (float32 result).
+    """
+
+    def kernel(k: Kernel) -> None:
+        cube.matmul(
+            k,
+            "matmul",
+            k["x1"],
+            k["x2"],
+            replace(k["y"], dtype="float32") if k.options["wide"] else k["y"],
+            transpose_a=transpose1,
+            transpose_b=transpose2,
+            l1_slots=2 if k.options["double_buffer"] else 1,
+            l0c_slots=2 if k.options["unit_flag"] else 1,
+        )
+
+    return Operator(
+        name="matmul",
+        api="aclnnMatmul",
+        about="matrix product",
+        dims=(Dimension("M"), Dimension("K"), Dimension("N")),
+        tensors=(
+            Argument("x1", "K M" if transpose1 else "M K"),
+            Argument("x2", "N K" if transpose2 else "K N"),
+            result("y", "M N"),
+        ),
+        lead="x1",
+        dtypes=FAMILIES,
+        dtype="float16",
+        options=(Option("double_buffer"), Option("unit_flag", default=False), Option("wide", default=False)),
+        rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
+        kernel=kernel,
+    )
