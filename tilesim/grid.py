@@ -138,7 +138,7 @@ def _is_axis(value: Any, *, tensor: bool) -> bool:
         return True
     if isinstance(value, TensorSpec) or not isinstance(value, Sequence):
         return False
-    return not tensor or any(not isinstance(one, int) for one in value)
+    return not tensor or any(isinstance(one, bool) or not isinstance(one, int) for one in value)
 
 
 def _values(op: Operator, key: str, text: str) -> dict[str, Any]:

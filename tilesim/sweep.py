@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +68,14 @@ def sweep(
     """
     operator = load_operator(op)
     several = [chips] if isinstance(chips, Chip | str | Path) else list(chips)
-    calls = list(_calls(operator, {**given, **options}, dtype))
-    variants = list(chip_variants(several, set or {}))
-    count = len(calls) * len(variants)
+    axes = axes_of(operator, {**given, **options})
+    dtypes = [dtype] if dtype is None or isinstance(dtype, str) else list(dtype)
+    lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, several)]
+    count = math.prod(lengths)
     if count > MOST_VALUES:
         raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
+    calls = list(_calls(operator, axes, dtypes))
+    variants = list(chip_variants(several, set or {}))
     varied = ["chip"] * (len(several) > 1) + list(set or {})
     columns = [
         *(Column(name, "elements" if name in operator.sizes else "") for name in calls[0][0]),
@@ -165,11 +169,9 @@ def unit_of(key: str) -> str:
 
 
 def _calls(
-    op: Operator, given: Mapping[str, Any], dtype: str | Sequence[str] | None
+    op: Operator, axes: Mapping[str, Sequence[Any]], dtypes: Sequence[str | None]
 ) -> Iterator[tuple[dict[str, Cell], Call]]:
     """Every call of the grid, with what is varied. Raises BadInput with the problems of all of them."""
-    axes = axes_of(op, given)
-    dtypes: Sequence[str | None] = [dtype] if dtype is None or isinstance(dtype, str) else list(dtype)
     varied = [name for name, values in axes.items() if len(values) > 1]
     problems: dict[str, None] = {}
     made = []
