@@ -15,6 +15,7 @@ from tilesim.calls import bind
 from tilesim.checker import check
 from tilesim.chip import load_chip
 from tilesim.cli import app
+from tilesim.error_bands import accuracy
 from tilesim.errors import BadInput
 from tilesim.lanes import MOST_EVENTS, lanes
 from tilesim.operator import Argument as Tensor
@@ -154,6 +155,15 @@ def test_tensors_are_told_with_their_shapes():
     shown = " ".join(" ".join(Page(report(*GATED, chips=["ascend950pr"], gamma=False).html()).text).split())
     assert "gradMixed 1 x 4096 x 2560 bfloat16" in shown
     assert "dgamma null" in shown
+
+
+def test_the_known_error_is_told_or_that_there_is_none():
+    measured = report("softmax", {"self": (4096, 4096)}, chips=["ascend950pr"])
+    unknown = report(*GLU, chips=["ascend950pr"])
+    for one, words in ((measured, str(accuracy(PR, "softmax"))), (unknown, "unvalidated: ")):
+        assert words in one.html()
+        assert words in one.markdown()
+    assert "±" in str(accuracy(PR, "softmax"))
 
 
 # ------------------------------------------------------------------- every operator and format

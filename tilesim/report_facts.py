@@ -12,6 +12,7 @@ from typing import Any
 from tilesim import isa, memory_map
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip
+from tilesim.error_bands import accuracy
 from tilesim.errors import TilesimError
 from tilesim.judge import Balance
 from tilesim.lanes import lanes
@@ -75,6 +76,7 @@ def facts(answer: Answer) -> Facts:
         out["flow"] = flow(plan)
         out["listing"] = listing(plan, where=False)
         out["figures"] = figures(timeline)
+        out["accuracy"] = str(accuracy(verdict.on, verdict.operator))
     return out
 
 
