@@ -311,6 +311,13 @@ def test_a_tornado_without_bars_is_refused():
         plot.tornado(table_of("t", SENSITIVITY_COLUMNS, [row]))
 
 
+def test_what_is_not_launched_cannot_be_drawn():
+    empty = plan(GLU, {"self": (0, 4)}, chip=PR)
+    for draw in (plot.buffer_map, plot.gantt, plot.roofline):
+        with pytest.raises(BadInput, match=r"nothing is launched|no phase"):
+            draw(empty)
+
+
 def test_a_phase_that_is_not_there_is_refused(gated):
     for draw in (plot.buffer_map, plot.gantt):
         with pytest.raises(BadInput, match="'gate backwards' is not a phase; did you mean 'gate backward'"):

@@ -203,6 +203,28 @@ def test_markdown_tables_have_as_many_cells_as_heads(main):
         assert "\n\n\n\n" not in text
 
 
+ODD = {
+    "nothing to launch": ("glu_backward", {"self": (0, 4)}),
+    "no tokens": (GATED[0], {**GATED[1], "S": 0}),
+    "one token": (GATED[0], {**GATED[1], "S": 1}),
+    "2^40 tokens": (GATED[0], {**GATED[1], "S": 2**40}),
+    "without options": (GATED[0], {**GATED[1], "inject": False, "gamma": False}),
+    "split in the middle": ("glu_backward", {"self": (2, 4, 6, 8), "dim": 1}),
+    "one axis": ("glu_backward", {"self": (2,)}),
+    "masked": ("masked_causal_conv1d_backward", {"S": 70, "B": 1, "H": 64, "W": 3, "mask": True}),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_shapes_have_a_report(case):
+    op, given = ODD[case]
+    made = report(op, given, chips=["ascend950pr", "ascend910b3"])
+    parsed = Page(made.html())
+    assert (parsed.wrong, parsed.open) == ([], [])
+    assert made.markdown()
+    json.loads(made.text("json"), parse_constant=pytest.fail)
+
+
 # ------------------------------------------------------------------- what is refused
 REFUSED = {
     "overflow": (GATED[0], {**GATED[1], "H": 5120}, "16,512 B too many"),

@@ -224,6 +224,8 @@ def buffer_map(plan: Plan, phase: str = "") -> Figure:
         for memory in isa.SPACES[one.phase.core_kind]
         if phase in ("", one.phase.name) and (memory == "ub" or one.used_bytes(memory))
     ]
+    if not maps:
+        raise BadInput(plan.kernel.name, ["nothing is launched, so no memory is used"])
     with styled():
         figure = new_figure(8.6, 1.35 + 0.98 * len(maps))
         panels = figure.subplots(len(maps), 1, squeeze=False)[:, 0]

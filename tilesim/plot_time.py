@@ -38,7 +38,7 @@ def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
     """What the pipes of the slowest core do: the first tiles, the steady state and the last, a lane for every pipe.
 
     Of every phase, or of one. Tiles between the excerpts are left out, and each has its own scale. Raises BadInput for
-    a phase that the plan does not have.
+    a phase that the plan does not have, and if nothing is launched.
     """
     timeline = what if isinstance(what, Timeline) else simulate(what)
     names = [p.name for p in timeline.phases]
@@ -48,6 +48,8 @@ def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
     chosen = [
         lanes(timeline, p.name, most_events=MOST_EVENTS) for p in timeline.phases if phase in ("", p.name) and p.cycles
     ]
+    if not chosen:
+        raise BadInput(timeline.plan.kernel.name, ["nothing is launched, so no pipe works"])
     rows = sum(len(one.pipes) for one in chosen)
     with styled():
         figure = new_figure(9.6, 0.9 + 0.27 * rows + 0.75 * len(chosen))

@@ -74,7 +74,7 @@ def facts(answer: Answer) -> Facts:
         out["lanes"] = [lanes(timeline, p.name).to_json() for p in timeline.phases if p.cycles]
         out["roofline"] = roofline(timeline).to_json()
         out["flow"] = flow(plan)
-        out["listing"] = listing(plan, where=False)
+        out["listing"] = listing(plan, where=False) if plan.phases else ["nothing is launched"]
         out["figures"] = figures(timeline)
         out["accuracy"] = str(accuracy(verdict.on, verdict.operator))
     return out
