@@ -19,7 +19,7 @@ LAYERS = (
     "phase_plan core_split vector_tiling cube_tiling events graph plan counts",
     "timeline composite run tensor_files arrays accuracy table grid sweep whatif solving search"
     " samples cases measured prediction fitting validate error_bands"
-    " profile compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
+    " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
     "graph_svg graph_files listing memory_map lanes roofline report_facts report_drawings report"
     " plot_style plot_budget plot_time plot_tables plot validation_plot trace",
     "cli __init__ __main__",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,8 +127,8 @@ def _product(inputs: Sequence[Shape], dtypes: Sequence[str], outputs: Sequence[S
     """A matrix product, its factors transposed as its result tells."""
     if len(inputs) < 2 or any(len(s) != 2 for s in inputs[:2]):
         raise Unmapped("not a product of two matrices")
-    if len(inputs) > 2 and any(math.prod(s) for s in inputs[2:] if s):
-        raise Unmapped("a bias is added in the same kernel")
+    if any(len(s) > 1 for s in inputs[2:]):
+        raise Unmapped("a third matrix is added in the same kernel")
     if len(dtypes) > 1 and dtype_named(dtypes[1]) != dtype:
         raise Unmapped("factors of different dtypes")
     (a0, a1), (b0, b1) = inputs[0], inputs[1]

@@ -153,7 +153,10 @@ def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traf
         rate[name] = t.paid / hz / (outside * per_byte * active + inside / hit * cores)
     written = _write_seconds(chip, writes, touched)
     total += written
-    share = writes.paid / written / active / hz if written else math.inf
+    if cube:  # results leave in bursts with long pauses, in which the cache passes them on
+        share = l2.write_bytes_per_s / cores / hz
+    else:
+        share = writes.paid / written / active / hz if written else math.inf
     return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), math.floor(total * hz))
 
 

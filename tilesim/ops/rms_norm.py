@@ -42,7 +42,8 @@ def kernel(k: Kernel) -> None:
         gamma = load_as(p, k["gamma"], "float32", name="gamma", slots=1)
         slots = SLOTS[k.family == "950", itemsize(k.dtype)]
         for t in row_tiles(k, p, ROWS, ROW, slots=slots):
-            x, y = t.load("x"), t.room("y")
+            x = t.load("x")
+            y = t.room("y") if k.dtype == "float32" else x
             sums = p.buffer("rstd", t.shape[0], slots=2)
             squares = t.buffer("square")
             rstd = reciprocal_root(p, p.row_sum(p.mul(x, x, out=squares), out=sums), sums)

@@ -1,0 +1,91 @@
+"""Prices: linear in vectors, from addresses, bursts and shares; phases that keep their bounds."""
+
+import pytest
+
+from tilesim.banks import collide
+from tilesim.chip import load_chip
+from tilesim.plan import plan
+
+B2, PR = load_chip("ascend910b2"), load_chip("ascend950pr")
+CHIPS = pytest.mark.parametrize("chip", [B2, PR], ids=lambda chip: chip.name)
+
+
+def phase(op, given, chip, dtype="float32", tiles=None, **options):
+    (only,) = plan(op, given, chip=chip, dtype=dtype, tiles=tiles, **options).phases
+    return only
+
+
+def add(chip, elements, **options):
+    whole = chip.override({"memory.ub.reserved_bytes": 0})
+    return phase("add", {"x1": (8192, 8192)}, whole, "float16", {"elements": elements}, **options)
+
+
+@pytest.mark.parametrize(("apart", "blocks", "hit"), [(0, 8, 1), (256, 8, 0), (224, 8, 1), (512, 8, 1), (256, 1, 0)])
+def test_two_reads_collide_unless_half_of_the_groups_lies_between(apart, blocks, hit):
+    assert collide(B2.memory.ub, 4096, 4096 + apart, blocks * 32) == bool(hit)
+
+
+def test_a_gap_between_the_operands_takes_the_conflict_away():
+    vectors = 8192 * 8192 // 48 * 2 // 256
+    together, apart = add(B2, 16256), add(B2, 16256, spread=True)
+    assert together.busy_cycles["v"] - apart.busy_cycles["v"] == pytest.approx(vectors, rel=0.01)
+
+
+def test_a_vector_function_is_called_once_a_tile():
+    one, more = phase("sigmoid", {"x": (64, 2048)}, PR), phase("mish", {"x": (64, 2048)}, PR)
+    assert one.busy_cycles["v"] < more.busy_cycles["v"]
+    free = PR.override({"overhead.call_cycles": 1e-9})
+    call = one.busy_cycles["v"] - phase("sigmoid", {"x": (64, 2048)}, free).busy_cycles["v"]
+    assert call == pytest.approx(PR.overhead.call_cycles, abs=2)
+
+
+@CHIPS
+@pytest.mark.parametrize("elements", [512, 2048, 4096])
+def test_more_slots_are_never_slower(chip, elements):
+    assert add(chip, elements).cycles <= add(chip, elements, double_buffer=False).cycles
+
+
+@CHIPS
+@pytest.mark.parametrize(
+    ("op", "given"),
+    [
+        ("adam_w", {"var": (1000, 777)}),
+        ("softmax", {"x": (300, 65, 100), "dim": 1}),
+        ("rms_norm", {"x": (1000, 500)}),
+        ("dynamic_quant", {"x": (77, 1001)}),
+        ("swi_glu", {"x": (5, 4096, 2), "dim": 1}),
+        ("matmul", {"x1": (500, 700), "x2": (700, 900)}),
+    ],
+)
+def test_a_phase_lies_between_its_longest_pipe_and_their_sum(chip, op, given):
+    one = phase(op, given, chip, "float16")
+    assert max(one.busy_cycles.values()) <= max(one.makespans) <= one.cycles <= sum(one.busy_cycles.values())
+
+
+def test_short_unaligned_rows_are_slow_because_of_their_bursts():
+    short = phase("swi_glu", {"x": (1_000_003, 2)}, B2, "bfloat16")
+    smooth = phase("swi_glu", {"x": (512, 4096)}, B2, "bfloat16")
+    assert short.cycles > 40 * smooth.cycles
+    free = B2.override({"copy.gm_ub.partial_burst_cycles": 0, "copy.gm_ub.burst_gap_bytes": 0})
+    assert phase("swi_glu", {"x": (1_000_003, 2)}, free, "bfloat16").cycles < short.cycles / 2
+
+
+@CHIPS
+def test_memory_that_is_twice_as_fast_takes_less_time(chip):
+    now = add(chip, 4096)
+    faster = chip.override(
+        {f"memory.gm.{k}": 2 * chip.get(f"memory.gm.{k}") for k in ("read_bytes_per_s", "write_bytes_per_s")}
+    )
+    assert add(faster, 4096).cycles < 0.7 * now.cycles
+
+
+def test_reading_the_same_addresses_takes_longer():
+    """Every core reads gamma from the same place."""
+    slow = B2.override({"memory.l2.same_address_ub_stretch": 50.0})
+    given = {"x": (48, 8000)}
+    assert phase("rms_norm", given, slow, "float16").cycles > phase("rms_norm", given, B2, "float16").cycles
+
+
+def test_absorbed_writes_are_cheaper():
+    full = B2.override({"memory.l2.absorbed_write_bytes": 0})
+    assert phase("exp", {"x": (4096, 4096)}, full).cycles > 1.2 * phase("exp", {"x": (4096, 4096)}, B2).cycles

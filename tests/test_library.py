@@ -1,0 +1,150 @@
+"""Library operators against their float64 references, on the chips of every family of vector cores."""
+
+import numpy as np
+import pytest
+
+from tests.reference import library, tolerance
+from tests.reference.formats import carried
+from tilesim.checker import check
+from tilesim.chip import load_chip
+from tilesim.dtypes import numpy_dtype
+from tilesim.execute import execute
+from tilesim.ops import load_operator
+from tilesim.plan import plan
+
+CHIPS = ("ascend910b2", "ascend950pr", "ascend910_9391", "ascend310p3", "ascend310b1", "ascend910a")
+CASES = [
+    ("sigmoid", ("x",), {}),
+    ("exp", ("x",), {}),
+    ("exp", ("x",), {"scale": 1.5, "shift": 0.25, "base": 2.0}),
+    ("gelu", ("x",), {"approximate": "none"}),
+    ("gelu", ("x",), {"approximate": "tanh"}),
+    ("mish", ("x",), {}),
+    ("add", ("x1", "x2"), {}),
+    ("mul", ("x1", "x2"), {}),
+    ("maximum", ("x1", "x2"), {}),
+    ("addcdiv", ("x1", "x2", "x3"), {"scalar": 1.7}),
+    ("adam_w", ("var", "grad", "m", "v"), {"step": 3, "weight_decay": 0.01, "lr": 0.01}),
+    ("copy", ("x",), {}),
+    ("swi_glu", ("x",), {"dim": -1}),
+    ("swi_glu", ("x",), {"dim": 0}),
+    ("softmax", ("x",), {"dim": -1}),
+    ("softmax", ("x",), {"dim": 0}),
+    ("softmax", ("x",), {"dim": 1}),
+    ("rms_norm", ("x", "gamma"), {}),
+    ("dynamic_quant", ("x",), {}),
+]
+SHAPES = [(4, 6, 130), (2, 3000, 10), (70, 2)]
+PLACES = [(c, s) for c in CHIPS[:2] for s in SHAPES] + [(c, SHAPES[0]) for c in CHIPS[2:]]
+FLOATS = ("float32", "float16", "bfloat16")
+INTEGERS = [(op, d) for op in ("maximum", "add", "mul", "copy") for d in ("int8", "int32", "int64")]
+
+
+def run(op, inputs, chip, dtype, **given):
+    made = plan(op, {n: a.shape for n, a in inputs.items()}, chip=chip, dtype=dtype, **given)
+    arrays = {n: np.ascontiguousarray(a) for n, a in inputs.items()}
+    results = {t.name: made.call.spec(t.name) for t in made.operator.tensors if t.role == "output"}
+    arrays |= {n: np.zeros(s.shape, numpy_dtype(s.dtype)) for n, s in results.items()}
+    with np.errstate(all="ignore"):
+        execute([p.job() for p in made.phases], arrays)
+    return {n: arrays[n] for n in results}
+
+
+def inputs_of(op, names, shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    made = {
+        n: carried(rng.uniform(0.5, 1.5, shape) if n in ("x3", "v") else rng.standard_normal(shape), dtype)
+        for n in names
+    }
+    if op == "rms_norm":
+        made["gamma"] = carried(rng.standard_normal(shape[-1:]), dtype)
+    return made
+
+
+def expected(op, inputs, given):
+    return getattr(library, op)(inputs, **given)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("op", "names", "given"), CASES, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(("chip", "shape"), PLACES, ids=str)
+def test_results_match_the_reference(chip, op, names, given, dtype, shape):
+    if dtype not in load_operator(op).dtypes[load_chip(chip).family]:
+        assert check(op, {names[0]: shape}, chip=chip, dtype=dtype).verdict in ("unsupported", "refused")
+        return
+    inputs = inputs_of(op, names, shape, dtype)
+    out, reference = run(op, inputs, chip, dtype, **given), expected(op, inputs, given)
+    if op == "dynamic_quant":
+        tolerance.assert_dynamic_quant(out, reference, inputs["x"])
+        return
+    if op == "adam_w":
+        out = {n.removesuffix("Out"): a for n, a in out.items()}
+    kinds = {n: "float32" if n == "rstd" else dtype for n in reference}
+    tolerance.assert_library(out, reference, kinds, op)
+
+
+@pytest.mark.parametrize(("op", "dtype"), INTEGERS)
+def test_integers_are_exact(op, dtype):
+    if dtype not in load_operator(op).dtypes["a2"]:
+        return
+    rng = np.random.default_rng(1)
+    names = ("x",) if op == "copy" else ("x1", "x2")
+    inputs = {n: rng.integers(-50, 50, (7, 333)).astype(dtype) for n in names}
+    out = run(op, inputs, "ascend910b2", dtype)
+    tolerance.assert_library(out, expected(op, inputs, {}), {"y": dtype}, op)
+
+
+@pytest.mark.parametrize("op", ["softmax", "rms_norm", "dynamic_quant"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rows_that_do_not_fit_take_several_passes(op, dtype):
+    inputs = inputs_of(op, ("x", "gamma") if op == "rms_norm" else ("x",), (3, 70_000), dtype)
+    out, reference = run(op, inputs, "ascend910b2", dtype), expected(op, inputs, {})
+    if op == "dynamic_quant":
+        tolerance.assert_dynamic_quant(out, reference, inputs["x"])
+    else:
+        tolerance.assert_library(out, reference, {n: "float32" if n == "rstd" else dtype for n in reference}, op)
+
+
+def test_a_row_of_zeros_is_quantised_to_zeros():
+    x = np.zeros((5, 40), np.float16)
+    x[1] = 3
+    out = run("dynamic_quant", {"x": x}, "ascend950pr", "float16")
+    tolerance.assert_dynamic_quant(out, library.dynamic_quant({"x": x}), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(50, 70, 90), (1, 300, 40), (130, 65, 1)], ids=str)
+def test_products(shape, dtype):
+    m, k, n = shape
+    rng = np.random.default_rng(2)
+    inputs = {"x1": carried(rng.standard_normal((m, k)), dtype), "x2": carried(rng.standard_normal((k, n)), dtype)}
+    out, reference = run("matmul", inputs, "ascend910b2", dtype), expected("matmul", inputs, {})
+    error = np.abs(out["y"].astype(np.float64) - reference["y"])
+    terms = np.abs(inputs["x1"].astype(np.float64)) @ np.abs(inputs["x2"].astype(np.float64))
+    allowed = {"float32": 0, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype] * np.abs(reference["y"]) + 1e-6 * terms
+    assert (error <= allowed + 1e-6).all()
+
+
+@pytest.mark.parametrize("op", ["sigmoid", "swi_glu", "softmax", "rms_norm", "dynamic_quant", "add"])
+def test_any_rank(op):
+    names = {"add": ("x1", "x2"), "rms_norm": ("x", "gamma")}.get(op, ("x",))
+    for shape in ((6,), (2, 1, 3, 2, 4)):
+        inputs = inputs_of(op, names, shape, "float32")
+        out = run(op, inputs, "ascend950pr", "float32")
+        reference = expected(op, inputs, {})
+        assert {n: a.shape for n, a in out.items()} == {n: np.shape(a) for n, a in reference.items()}
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "word"),
+    [
+        ("add", {"x1": (4, 4), "x2": (4, 5)}, "x2 shape"),
+        ("swi_glu", {"x": (4, 5)}, "even"),
+        ("softmax", {"x": (4, 5), "dim": 2}, "dim range"),
+        ("rms_norm", {"x": (4, 5), "gamma": (4,)}, "gamma"),
+    ],
+)
+def test_broken_rules_are_named(op, given, word):
+    verdict = check(op, given, chip="ascend910b2")
+    assert not verdict.ok
+    assert any(word in rule.name for rule in verdict.broken)

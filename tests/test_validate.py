@@ -1,0 +1,196 @@
+"""Predicted against measured times: the accuracy that is promised, the order of variants, files and fits."""
+
+import json
+import math
+
+import pytest
+
+from tilesim.cases import Unmapped, case_of
+from tilesim.chip import load_chip
+from tilesim.error_bands import accuracy
+from tilesim.errors import BadInput
+from tilesim.measured import SHIPPED, load_measured, measured_csv
+from tilesim.validate import correlation, validate
+from tilesim.validation_plot import scatter
+
+BOUNDS = {
+    "ascend910b2": {"elementwise": 10, "glu": 15, "norm": 20, "softmax": 20, "quant": 20, "matmul": 10},
+    "ascend950pr": {"elementwise": 12, "glu": 15, "norm": 20, "softmax": 20, "quant": 20},
+}
+
+
+@pytest.fixture(scope="module")
+def validations():
+    return {chip: validate(None, chip) for chip in ("ascend910b1", "ascend910b2", "ascend950pr")}
+
+
+@pytest.mark.parametrize(("chip", "family"), [(c, f) for c, some in BOUNDS.items() for f in some])
+def test_every_class_is_within_its_bound(validations, chip, family):
+    summary = validations[chip].families[family]
+    assert summary.mape <= BOUNDS[chip][family]
+    if family == "elementwise":
+        assert summary.median_ape <= 5
+
+
+def of(validation, operator, **wanted):
+    rows = [c for c in validation.compared if c.row.operator == operator]
+    return [c for c in rows if all(c.row.variant.get(k) == v for k, v in wanted.items())]
+
+
+def test_odd_rows_are_within_30_percent(validations):
+    rows = of(validations["ascend910b2"], "swi_glu")
+    odd = [c for c in rows if c.row.shapes[0] in {(1_000_003, 2), (363, 367, 14), (2, 3, 17, 512, 100)}]
+    assert len(odd) == 3
+    assert all(abs(c.error) <= 30 for c in odd)
+
+
+def test_steps_of_a_product_come_in_the_measured_order(validations):
+    rows = of(validations["ascend950pr"], "Matmul")
+    times = {(c.row.variant["step"], "wide" in c.row.variant): c.predicted_us for c in rows}
+    order = [times[0, False], times[3, False], times[4, False], times[5, True], times[5, False], times[8, False]]
+    assert order == sorted(order, reverse=True)
+    assert len(set(order)) == len(order)
+    assert times[5, False] == times[6, False] == times[7, False]  # they differ in what no figure prices
+
+
+def test_vector_pipe_times_of_add(validations):
+    for chip, count in (("ascend910b1", 6), ("ascend950pr", 5)):
+        found = [
+            (measured, predicted)
+            for row, pipe, measured, predicted in validations[chip].pipes
+            if row.operator == "Add" and pipe == "v"
+        ]
+        assert len(found) == count
+        assert all(abs(predicted / measured - 1) <= 0.06 for measured, predicted in found)
+
+
+@pytest.mark.parametrize(
+    ("chip", "operator", "order"),
+    [
+        ("ascend910b1", "Add", [("elements", 4096), ("elements", 16384), ("double_buffer", "true")]),
+        ("ascend950pr", "Add", [("elements", 4096), ("elements", 21760), ("double_buffer", "true")]),
+    ],
+)
+def test_tile_choices_of_add_come_in_the_measured_order(validations, chip, operator, order):
+    many = [c for c in of(validations[chip], operator) if c.row.variant["cores"] > 1]
+    times = [next(c.predicted_us for c in many if c.row.variant[key] == value) for key, value in order]
+    assert times == sorted(times, reverse=True)
+    assert len(set(times)) == len(times)
+
+
+def test_a_layout_without_conflicts_is_not_slower(validations):
+    times = {c.row.variant["elements"]: c.predicted_us for c in validations["ascend910b1"].pipes_only}
+    assert times[16256] <= times[16384] * 1.0005  # its tail of 128 elements costs what it saves
+
+
+@pytest.mark.parametrize("chip", ["ascend910b1", "ascend950pr"])
+def test_copies_in_come_in_the_measured_order(validations, chip):
+    rows = of(validations[chip], "DataCopy GM->UB only")
+    by_tile = {
+        (c.row.variant.get("rows"), c.row.variant.get("columns")): c.predicted_us
+        for c in rows
+        if "rows" in c.row.variant
+    }
+    assert by_tile[1, 64] > by_tile[64, 64]
+    shapes = [c for c in rows if c.row.shapes[0] == (12288, 12288)]
+    wide = next(c.predicted_us for c in shapes if c.row.variant.get("columns") == 1024)
+    assert by_tile[64, 64] > wide
+
+
+def test_plain_data_has_the_promised_names(validations):
+    data = json.loads(json.dumps(validations["ascend910b2"].to_json()))
+    assert set(data["overall"]) >= {"rows", "mape", "median_ape", "bias"}
+    assert all({"operator", "dtype", "rows", "mape"} <= set(group) for group in data["groups"])
+    assert isinstance(data["skipped"], list)
+
+
+def test_the_shipped_points_survive_a_round_trip(tmp_path):
+    rows = load_measured()
+    file = tmp_path / "again.csv"
+    file.write_text(measured_csv(rows), encoding="utf-8")
+    assert load_measured(file) == rows
+    assert file.read_text(encoding="utf-8") == SHIPPED.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_done_is_listed_with_the_reason(tmp_path):
+    records = [
+        record("gqa", [[1, 2]]),
+        record("sigmoid", [[64, 64]], dtype="complex64"),
+        record("sigmoid", [[64, 64]], duration_us=None),
+        record("Add", [[64, 64], [64, 64]], notes="scalar GetValue"),
+        record("Matmul+Gelu fused", [[64, 64], [64, 64]]),
+        record("maximum", [[64, 64], [64]]),
+        record("sigmoid", [[64, 64]]),
+    ]
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps(records), encoding="utf-8")
+    found = validate(file, "ascend910b2")
+    assert found.overall.rows == 1
+    reasons = " | ".join(why for _, why in found.skipped)
+    for word in ("unknown operator gqa", "dtype", "no duration", "scalar", "several kernels", "broadcast"):
+        assert word in reasons
+
+
+def record(op, shapes, *, dtype="float32", duration_us=10.0, notes="", tier="A"):
+    return {
+        "chip": "Ascend910B2",
+        "op": op,
+        "shapes": {"inputs": shapes},
+        "dtype": {"inputs": [dtype] * len(shapes)},
+        "duration_us": duration_us,
+        "tier": tier,
+        "kind": "kernel",
+        "notes": notes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.json", "{"), ("a.json", "{}"), ("a.csv", "x,y\n1,2\n"), ("none.csv", None)]
+)
+def test_files_that_are_no_measurements_are_refused(tmp_path, name, text):
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput):
+        validate(file, "ascend910b2")
+
+
+def test_factors_are_transposed_as_the_result_tells():
+    case = case_of("MatMulV3", [(4096, 1024), (4096, 1024)], ["DT_BF16", "DT_BF16"], [(4096, 4096)])
+    assert case.operator.patterns["x2"].text == "N K"
+    with pytest.raises(Unmapped):
+        case_of("MatMulV3", [(4, 5), (6, 7)], ["FLOAT", "FLOAT"])
+
+
+def test_ranks():
+    assert correlation([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
+    assert correlation([1, 2, 3], [30, 20, 10]) == pytest.approx(-1)
+    assert correlation([1, 1, 1], [1, 2, 3]) is None
+    assert correlation([1, 2], [1, 2]) is None
+
+
+def test_error_bands():
+    known = accuracy("ascend910b2", "matmul")
+    assert known.validated
+    assert 0 < known.band < 20
+    assert str(accuracy("ascend910b4", "softmax")).startswith("unvalidated")
+    assert str(accuracy("ascend910b2", "text_gated_residual_grad")).startswith("unvalidated")
+    changed = load_chip("ascend910b2").override({"memory.l2.size_bytes": 1 << 28})
+    assert "set by hand" in str(accuracy(changed, "matmul"))
+
+
+def test_a_fit_says_what_it_changed_and_how_it_holds():
+    rows = [r for r in load_measured() if r.operator in ("sigmoid", "gelu")]
+    found = validate(rows, "ascend950pr", fit=True)
+    fit = found.fit
+    assert fit.rows == 28
+    assert {h.by for h in fit.held} == {"group"}
+    assert not math.isnan(fit.held_mape)
+    assert fit.chip.kernels["sigmoid"].n == 14
+    assert 'status = "fitted"' in fit.toml("mine")
+
+
+def test_the_scatter_plot_has_a_point_for_every_row(validations):
+    figure = scatter(validations["ascend910b2"])
+    (axes,) = figure.axes
+    assert sum(len(line.get_xdata()) for line in axes.lines[1:]) == validations["ascend910b2"].overall.rows
