@@ -10,7 +10,10 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from tilesim.shown import Shown
+
 if TYPE_CHECKING:
+    from tilesim.buffers import BuffersVerdict, check_buffers
     from tilesim.checker import Verdict, check
     from tilesim.chip import Chip, chips_found, load_chip
     from tilesim.errors import BadChip, BadInput, BadOperator, Differs, DoesNotFit, Refused, TilesimError, Unsupported
@@ -18,15 +21,18 @@ if TYPE_CHECKING:
     from tilesim.ops import load_operator, operators_shipped
     from tilesim.plan import Plan, plan
     from tilesim.run import Run, run
+    from tilesim.search import search
     from tilesim.shapes import TensorSpec
+    from tilesim.solving import solve
     from tilesim.sweep import sweep
     from tilesim.timeline import Timeline, simulate
-    from tilesim.whatif import whatif
+    from tilesim.whatif import sensitivity, whatif
 
 __all__ = [
     "BadChip",
     "BadInput",
     "BadOperator",
+    "BuffersVerdict",
     "Chip",
     "Differs",
     "DoesNotFit",
@@ -40,18 +46,23 @@ __all__ = [
     "Unsupported",
     "Verdict",
     "check",
+    "check_buffers",
     "chips_found",
     "load_chip",
     "load_operator",
     "operators_shipped",
     "plan",
     "run",
+    "search",
+    "sensitivity",
     "simulate",
+    "solve",
     "sweep",
     "whatif",
 ]
 
 _HOMES: Final = {
+    "buffers": ("BuffersVerdict", "check_buffers"),
     "checker": ("Verdict", "check"),
     "chip": ("Chip", "chips_found", "load_chip"),
     "errors": (
@@ -68,10 +79,12 @@ _HOMES: Final = {
     "ops": ("load_operator", "operators_shipped"),
     "plan": ("Plan", "plan"),
     "run": ("Run", "run"),
+    "search": ("search",),
     "shapes": ("TensorSpec",),
+    "solving": ("solve",),
     "sweep": ("sweep",),
     "timeline": ("Timeline", "simulate"),
-    "whatif": ("whatif",),
+    "whatif": ("sensitivity", "whatif"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -98,4 +111,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def _drawn(what: object) -> str:
+    """A result as HTML."""
+    from tilesim.html import html  # noqa: PLC0415 - only notebooks need it
+
+    return html(what)
+
+
+Shown.drawn_by = _drawn
 sys.modules[__name__].__class__ = _Package

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tilesim.buffer_needs import Need, Situation, programs_of, rules_of
-from tilesim.chip import chips_shipped, load_chip
+from tilesim.chip import Chip, chips_shipped, load_chip
 from tilesim.errors import BadChip, BadInput
 from tilesim.formula import formula
 from tilesim.remedies import UNLIMITED, Remedy, greatest
@@ -203,8 +204,11 @@ def _sub_tiles(situation: Situation, sizes: Mapping[str, int], limits: Sequence[
     grid = situation.file.grid
     for limit in limits:
         size = situation.file.sizes[limit.name]
-        top = limit.power_of_two if size.power_of_two or limit.power_of_two else limit.largest
-        if grid is None or top is None or limit.least <= top or limit.name not in _names_of_grid(situation):
+        most = limit.power_of_two if size.power_of_two else limit.largest
+        top = limit.power_of_two or most
+        if grid is None or most is None or top is None or limit.name not in _names_of_grid(situation):
+            continue
+        if limit.least <= most:  # one size can be both
             continue
         block = max(limit.least, limit.given)
         if passes(situation, {**sizes, limit.name: block}, memory=False) and passes(
@@ -238,7 +242,7 @@ def _single_slots(situation: Situation, sizes: Mapping[str, int]) -> Iterator[Re
         single = dataclasses.replace(situation, single=frozenset(names))
         if not passes(single, sizes):
             continue
-        tops = [limit for limit in size_limits(single, sizes) if limit.largest]
+        tops = [limit for limit in size_limits(single, sizes) if limit.largest and limit.scaling_bytes]
         then = ", ".join(f"{limit.name} up to {limit.largest:,}" for limit in tops)
         slots = ", ".join(f"{piece.name} ({piece.slots})" for piece in pieces[:count])
         yield Remedy(f"one slot in place of several for {slots}" + (f"; then {then}" if then else ""))
@@ -248,7 +252,7 @@ def _single_slots(situation: Situation, sizes: Mapping[str, int]) -> Iterator[Re
 def _other_chips(situation: Situation, sizes: Mapping[str, int]) -> Iterator[Remedy]:
     """The shipped chips that take it as it is."""
     for name in chips_shipped():
-        if name != situation.chip.name and passes(dataclasses.replace(situation, chip=load_chip(name)), sizes):
+        if name != situation.chip.name and passes(dataclasses.replace(situation, chip=_shipped(name)), sizes):
             yield Remedy(f"chip {name}", chip=name)
 
 
@@ -273,3 +277,8 @@ def _larger_memory(situation: Situation, sizes: Mapping[str, int]) -> Iterator[R
     found = start if last is None else last + STEP_BYTES
     if found < MOST_BYTES and not too_small(found):
         yield Remedy(f"{key} = {found}, {found - now:,} B more", override={key: found})
+
+
+@functools.cache
+def _shipped(name: str) -> Chip:
+    return load_chip(name)

@@ -77,8 +77,9 @@ class BuffersVerdict:
     def notes(self) -> tuple[str, ...]:
         """What else there is to know: no value of a size is enough, bytes are kept back, nothing is launched."""
         proven = [limit for limit in self.limits if limit.proof]
-        scaling = [limit for limit in proven if limit.scaling_bytes]
-        found = [limit.proof for limit in scaling or proven[:1]]
+        scaling = [limit for limit in self.limits if limit.scaling_bytes]
+        # A size that the full memory does not depend on proves nothing where another one helps.
+        found = [limit.proof for limit in (scaling or proven[:1]) if limit.proof]
         found += dict.fromkeys(_kept(need) for need in self.needs if need.kept_bytes)
         if self.programs == 0:
             found.append("empty: nothing is launched")

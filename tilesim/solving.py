@@ -121,7 +121,11 @@ def solve(  # the arguments of a check, and what is asked for
     Raises BadInput for what is no key, and as `check` does.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    base_chip = chip if isinstance(chip, Chip) else load_chip(chip)
+    return solved(call, chip if isinstance(chip, Chip) else load_chip(chip), key, time_us)
+
+
+def solved(call: Call, base_chip: Chip, key: str, time_us: float | None = None) -> Answer:
+    """The answer of `solve` for a call that is already made."""
     now = base_chip.get(key)
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
         raise BadInput("solve", [f"time_us is {time_us}, must be a number above 0"])

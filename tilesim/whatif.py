@@ -100,9 +100,13 @@ def whatif(
     of the time is against the chip as it is. Raises BadInput with all problems at once.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    base_chip = chip if isinstance(chip, Chip) else load_chip(chip)
-    variants = list(chip_variants([base_chip], set))
-    keys = list(set)
+    return varied(call, chip if isinstance(chip, Chip) else load_chip(chip), set)
+
+
+def varied(call: Call, base_chip: Chip, settings: Mapping[str, Any]) -> Table:
+    """The table of `whatif` for a call that is already made."""
+    variants = list(chip_variants([base_chip], settings))
+    keys = list(settings)
     base = _plan_of(call, base_chip)
     base_us = simulate(base).time_us if base else None
     place = len(VERDICT_COLUMNS) + [c.name for c in TIME_COLUMNS].index("time_us") + 1
@@ -134,7 +138,11 @@ def sensitivity(
     why. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    base_chip = chip if isinstance(chip, Chip) else load_chip(chip)
+    return weighed(call, chip if isinstance(chip, Chip) else load_chip(chip))
+
+
+def weighed(call: Call, base_chip: Chip) -> Table:
+    """The table of `sensitivity` for a call that is already made."""
     base = planned(call, base_chip)
     base_us = simulate(base).time_us
     used = {key for phase in base.phases for key in figures_used(phase)}

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tilesim.cli.buffers import ENDING, answer_buffers
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Words, asked
 from tilesim.cli.verdict import answer
 
@@ -23,9 +24,11 @@ def check(
     everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all inequalities and buffers.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say whether a shape fits, what limits it, and what would fit instead."""
+    """Say whether a shape fits, what limits it, and what would fit instead; or whether the buffers of a .toml do."""
     from tilesim.checker import judged  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
+    if op.endswith(ENDING):
+        return answer_buffers(op, words, chip, changes, chips, dtype, as_json=as_json)
     wanted = asked(op, words, chip, changes, chips, dtype)
     return answer(judged(wanted.call, wanted.chip), rules=rules, everything=everything, as_json=as_json)
 

@@ -10,6 +10,7 @@ import typer
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
+from tilesim.cli.search import answer_search
 from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLE = "tilesim plan glu_backward self=2x4096x8192 --chip ascend950pr"
 
 
-def plan(
+def plan(  # noqa: PLR0913 - one argument an option
     op: OperatorName,
     words: Words = None,
     chip: ChipName = None,
@@ -28,11 +29,17 @@ def plan(
     dtype: Dtype = None,
     tiles: Tiles = None,
     buffers: Annotated[bool, typer.Option("--buffers", metavar="", help="Show where every buffer lies.")] = False,
+    search: Annotated[
+        bool, typer.Option("--search", metavar="", help="Rank other tilings, with why each lost.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="With --search, show all of them.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the split over cores, the tile sizes with their reasons, the workspace and the vendor's tiling data."""
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
-    if as_json:
+    if search:
+        answer_search(made.plan, everything=everything, as_json=as_json)
+    elif as_json:
         emit(made.plan.to_json())
     else:
         show(made.plan, buffers=buffers)

@@ -1,0 +1,141 @@
+"""`tilesim check buffers.toml`: does a list of buffers fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilesim.cli.commands import EXIT_NO, EXIT_YES
+from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
+from tilesim.cli.inputs import chip_of, pairs_of
+from tilesim.cli.tables import shown
+from tilesim.cli.verdict import NO_STYLE, STYLES
+from tilesim.errors import BadInput
+
+if TYPE_CHECKING:
+    from tilesim.buffers import BuffersVerdict
+
+ENDING = ".toml"
+"""What the name of a file of buffers ends in."""
+
+
+def answer_buffers(
+    path: str,
+    words: Sequence[str] | None,
+    chip: str | None,
+    changes: Sequence[str] | None,
+    chips: Path | None,
+    dtype: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print the verdict on a file of buffers; returns the exit code for it.
+
+    Sizes are given as words or by --set; a key of --set with a dot is a figure of the chip.
+    """
+    from tilesim.buffer_file import load_buffers  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.buffers import check_buffers  # noqa: PLC0415
+
+    found, subjects, problems = None, [], []
+    pairs = changes or ()
+    try:
+        found = chip_of(chip, [pair for pair in pairs if "." in pair.partition("=")[0]], chips)
+    except BadInput as error:
+        subjects, problems = [error.subject], list(error.problems)
+    sizes: dict[str, str] = {}
+    try:
+        plain = [pair for pair in pairs if "." not in pair.partition("=")[0]]
+        sizes = pairs_of("sizes", [*(words or ()), *plain])
+        load_buffers(path)
+    except BadInput as error:
+        subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
+    if problems or found is None:
+        raise BadInput(" and ".join(subjects), problems)
+    verdict = check_buffers(path, found, sizes, dtype=dtype)
+    if as_json:
+        emit(verdict.to_json())
+    else:
+        show(verdict)
+    return EXIT_YES if verdict.ok else EXIT_NO
+
+
+def show(verdict: BuffersVerdict) -> None:
+    """Print a verdict for people: what was decided and why, then what it rests on."""
+    sizes = " ".join(f"{name}={value}" for name, value in verdict.sizes.items())
+    line(f"{verdict.verdict}: {verdict.name} on {verdict.chip}: {sizes}", STYLES.get(verdict.verdict, NO_STYLE))
+    if verdict.culprit:
+        line(verdict.culprit)
+    notes = [("note", note) for note in verdict.notes]
+    grid = [("programs", f"{verdict.programs:,}")] if verdict.programs is not None else []
+    source = [("source", verdict.file.source)] if verdict.file.source else []
+    fields([*notes, *grid, *source])
+    if verdict.needs:
+        heading("memories [bytes]")
+        columns = (
+            Column("memory"),
+            Column("phase", prose=True),
+            Column("needs", number=True),
+            Column("has", number=True),
+            Column("to spare", number=True),
+            Column("used", number=True),
+        )
+        rows = [
+            (
+                need.memory,
+                need.phase,
+                need.needed_bytes,
+                need.available_bytes,
+                need.slack_bytes,
+                percent(need.needed_bytes / need.available_bytes) if need.available_bytes > 0 else "",
+            )
+            for need in verdict.needs
+        ]
+        table(columns, rows)
+        heading("buffers, largest first [bytes]")
+        kinds = (Column("buffer"), Column("memory"), Column("holds", prose=True), Column("bytes", number=True))
+        holds = [
+            (
+                b.name,
+                b.memory,
+                f"{f'{b.slots} slots of ' if b.slots > 1 else ''}{b.shape} {b.dtype}".rstrip(),
+                b.bytes,
+                percent(b.share),
+            )
+            for b in verdict.buffers
+        ]
+        table((*kinds, Column("share", number=True)), holds)
+    _limits(verdict)
+    if verdict.remedies:
+        heading("what would pass (checked)")
+        for remedy in verdict.remedies:
+            line(f"  {remedy}")
+
+
+def _limits(verdict: BuffersVerdict) -> None:
+    """Print what every size can be."""
+    if not verdict.limits:
+        return
+    heading("sizes, each with the others as they are")
+    columns = (
+        Column("size"),
+        Column("given", number=True),
+        Column("least", number=True),
+        Column("largest", number=True),
+        Column("power of two", number=True),
+        Column("fixed bytes", number=True),
+        Column("scaling bytes", number=True),
+    )
+    rows = [
+        (
+            limit.name,
+            limit.given,
+            limit.least,
+            "no limit" if not limit.limited else shown(limit.largest) or "none",
+            shown(limit.power_of_two),
+            limit.fixed_bytes,
+            limit.scaling_bytes,
+        )
+        for limit in verdict.limits
+    ]
+    table(columns, rows)

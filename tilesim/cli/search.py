@@ -1,0 +1,67 @@
+"""`tilesim plan --search`: other ways to tile, ranked, and why the others lost."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from tilesim.cli.console import Column, emit, heading, line, table
+from tilesim.cli.tables import shown
+
+if TYPE_CHECKING:
+    from tilesim.plan import Plan
+    from tilesim.search import Candidate
+
+SHOWN_RANKED: Final = 6
+"""As many that were timed does a screen show of a phase."""
+SHOWN_REJECTED: Final = 3
+"""As many that were turned down for their longest pipe, and for their bytes."""
+
+
+def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
+    """Print the candidates of every phase of a plan."""
+    from tilesim.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
+
+    found = searched(plan)
+    total = search_table(found).notes[0]
+    if as_json:
+        emit({"ok": plan.verdict.ok, "summary": total, "candidates": [candidate.to_json() for candidate in found]})
+        return
+    line(total, "bold")
+    for phase, group in groupby(found, key=lambda candidate: candidate.phase):
+        heading(phase)
+        _phase(list(group), everything=everything)
+
+
+def _phase(candidates: list[Candidate], *, everything: bool) -> None:
+    ranked = [c for c in candidates if c.rank is not None]
+    rejected = [c for c in candidates if c.rank is None]
+    if not everything:
+        # One of each kind says more than many of the first.
+        late = [c for c in rejected if c.bound_cycles is not None][:SHOWN_REJECTED]
+        large = [c for c in rejected if c.bound_cycles is None][:SHOWN_REJECTED]
+        chosen = [c for c in ranked[SHOWN_RANKED:] if c.chosen]
+        ranked, rejected = ranked[:SHOWN_RANKED] + chosen, late + large
+    columns = (
+        Column("", number=True),
+        Column("tiles", prose=True),
+        Column("slots", prose=True),
+        Column("cores", number=True),
+        Column("cycles", number=True),
+        Column("why", prose=True),
+    )
+    rows = [
+        (
+            shown(c.rank) or "-",
+            ", ".join(f"{name} {size:,}" for name, size in c.tiles.items()),
+            c.slots,
+            c.cores,
+            shown(c.cycles),
+            c.reason,
+        )
+        for c in (*ranked, *rejected)
+    ]
+    table(columns, rows)
+    left = len(candidates) - len(rows)
+    if left:
+        line(f"and {left} more: --all")

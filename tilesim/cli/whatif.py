@@ -1,0 +1,79 @@
+"""`tilesim whatif`: other figures of a chip, what the time depends on, and what figure would be enough."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilesim.cli.commands import EXIT_NO, EXIT_YES
+from tilesim.cli.console import emit, line
+from tilesim.cli.inputs import AsJson, ChipName, ChipsDirectory, Dtype, OperatorName, Words, asked
+from tilesim.cli.tables import AsCsv, answer_table, refuse_two_forms
+from tilesim.cli.verdict import refusals_answered
+from tilesim.errors import BadInput
+
+EXAMPLE = "tilesim whatif glu_backward self=8x64x128 --chip ascend950pr"
+
+
+def whatif(  # noqa: PLR0913 - one argument an option
+    op: OperatorName,
+    words: Words = None,
+    chip: ChipName = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUES", help="Figures to vary, such as memory.ub.size_bytes=131072,196608."
+        ),
+    ] = None,
+    solve: Annotated[
+        str | None,
+        typer.Option("--solve", metavar="KEY", help="Find the least value of a figure that is enough to fit."),
+    ] = None,
+    time_us: Annotated[
+        float | None, typer.Option("--time-us", metavar="US", help="With --solve: enough to take no longer.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Name the figures that change nothing, and those left alone.")
+    ] = False,
+    chips: ChipsDirectory = None,
+    dtype: Dtype = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> int:
+    """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
+    from tilesim.grid import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.solving import solved  # noqa: PLC0415
+    from tilesim.whatif import varied, weighed  # noqa: PLC0415
+
+    refuse_two_forms(as_json=as_json, as_csv=as_csv)
+    problems = []
+    if changes and solve is not None:
+        problems.append("--set and --solve are both given, only one question can be answered")
+    if time_us is not None and solve is None:
+        problems.append("--time-us is given without --solve KEY")
+    if as_csv and solve is not None:
+        problems.append("--csv is given with --solve, whose answer is no table")
+    if problems:
+        raise BadInput("whatif", problems)
+    wanted = asked(op, words, chip, None, chips, dtype)
+    if solve is not None:
+        answer = solved(wanted.call, wanted.chip, solve, time_us)
+        if as_json:
+            emit(answer.to_json())
+        else:
+            line(str(answer))
+        return EXIT_YES if answer.ok else EXIT_NO
+    with refusals_answered(as_json=as_json):
+        settings = parse_settings(changes or ())
+        made = varied(wanted.call, wanted.chip, settings) if settings else weighed(wanted.call, wanted.chip)
+    short = not settings and not everything
+    answer_table(made, as_json=as_json, as_csv=as_csv, notes=1 if short else None)
+    if short and not (as_json or as_csv):
+        line("the other figures change nothing here or were left alone: --all")
+    return EXIT_YES
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(whatif)
