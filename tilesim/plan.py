@@ -20,6 +20,7 @@ from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
 from tilesim.phase_plan import PhasePlan, tensor_bytes
 from tilesim.program import Kernel
+from tilesim.shown import Shown
 from tilesim.status import Status
 from tilesim.vector_tiling import vector_plan
 
@@ -31,7 +32,7 @@ WORKSPACE_ALIGN_BYTES = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Shown):
     """A kernel with every size decided. `workspace` maps its tensors to (offset, bytes)."""
 
     call: Call
@@ -221,11 +222,13 @@ def _workspace(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, tuple[int,
 
 def _refuse_unknown(kernel: Kernel, given: Mapping[str, int]) -> None:
     """Raise BadInput for tile sizes that no phase has, or that are not above 0."""
-    names = {"cores"} | {f"{phase.name}.cores" for phase in kernel.phases}
+    names = dict.fromkeys(["cores", *(f"{phase.name}.cores" for phase in kernel.phases)], 1)
     for phase in kernel.phases:
-        names |= set(phase.tiles) | {f"{phase.name}.{tile}" for tile in phase.tiles}
+        for tile in phase.tiles.values():
+            names |= dict.fromkeys([tile.name, f"{phase.name}.{tile.name}"], tile.multiple_of)
     problems = [f"{n}={v} must be at least 1" for n, v in given.items() if n in names and v < 1]
-    for name in given.keys() - names:
+    problems += [f"{n}={v} must be a multiple of {names[n]}" for n, v in given.items() if n in names and v % names[n]]
+    for name in given.keys() - names.keys():
         hint = did_you_mean(name, names) or f" there are: {', '.join(sorted(n for n in names if '.' not in n))}"
         problems.append(f"{name!r} is not a tile;{hint}")
     if problems:

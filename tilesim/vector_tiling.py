@@ -26,14 +26,15 @@ def vector_plan(
         longest = max((_longest_share(loop, sizes, available) for loop in users), default=1)
         about = {**sizes, "copy_bytes": chip.tiling.copy_bytes, "vector_cores": available}
         cap = longest if tile.cap is None else max(1, min(longest, int(tile.cap.bind(about))))
+        cap = -(-cap // tile.multiple_of) * tile.multiple_of  # alignments rely on it
         if tile.name in wanted:
             tiles[tile.name], reasons[tile.name] = wanted[tile.name], "given"
         else:
             found = min((q.largest(tile.name, sizes, cap, tile.multiple_of) for q in limits), default=cap)
-            tiles[tile.name] = max(found, min(tile.multiple_of, max(cap, 1)))
+            tiles[tile.name] = max(found, tile.multiple_of)
             reasons[tile.name] = (
                 "the whole axis of a core's share"
-                if found == longest
+                if found >= longest
                 else tile.cap_reason or f"at most {tile.cap}"
                 if found == cap
                 else "the largest that fits"
