@@ -11,7 +11,7 @@ import tilesim
 PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
-    "files status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
+    "files shown status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
     "ops fits judge flow execute banks traffic fusion cost",
@@ -20,7 +20,7 @@ LAYERS = (
     "timeline composite run tensor_files arrays accuracy table grid sweep whatif solving search"
     " samples cases measured prediction fitting validate error_bands"
     " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
-    "graph_svg graph_files listing memory_map lanes roofline report_facts report_drawings report"
+    "graph_svg graph_files listing memory_map lanes roofline report_facts report_drawings report html"
     " plot_style plot_budget plot_time plot_tables plot validation_plot trace",
     "cli __init__ __main__",
 )

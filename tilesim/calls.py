@@ -67,6 +67,24 @@ def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
     return out
 
 
+def in_words(call: Call) -> str:
+    """The words that ask for a call: its dims, or the shape that tells them all, and options that are not as usual.
+
+    >>> from tilesim.ops import load_operator
+    >>> in_words(bind(load_operator("glu_backward"), {"self": (8, 64, 128)}))
+    'self=8x64x128 dim=-1'
+    """
+    op = call.operator
+    words = [f"{name}={value}" for name, value in call.dims.items()]
+    lead = call.spec(op.lead)
+    if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
+        words = [f"{op.lead}={'x'.join(map(str, lead.shape)) or 'scalar'}"]
+        words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
+    default = {option.name: option.default for option in op.options}
+    words += [f"{name}={str(on).lower()}" for name, on in call.options.items() if on != default[name]]
+    return " ".join(words)
+
+
 def made(
     op: Operator,
     main: str,

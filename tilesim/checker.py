@@ -15,6 +15,7 @@ from tilesim.judge import Balance, balances, findings
 from tilesim.operator import Call, Finding, Operator
 from tilesim.ops import load_operator
 from tilesim.remedies import Remedy, limits, remedies
+from tilesim.shown import Shown
 from tilesim.status import SUCCESS, Status
 from tilesim.views import Buffer
 
@@ -39,7 +40,7 @@ class BufferUse:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """The answer of `check`.
 
     `verdict` is "fits", "caution" (fits, with under 256 bytes of slack), "overflow" (an inequality fails), "refused" (a

@@ -91,7 +91,7 @@ class Report:
         return write_text(path, self.text(check_ending(path)))
 
     def _rendered(self, template: str, **more: Any) -> str:
-        return _environment().get_template(template).render(report=self.to_json(), **more)
+        return environment().get_template(template).render(report=self.to_json(), **more)
 
 
 def report(
@@ -162,7 +162,8 @@ def _stages(answer: Answer) -> str:
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates, with their filters and drawings."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only reports need it
 
     made = Environment(

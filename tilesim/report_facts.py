@@ -69,8 +69,8 @@ def facts(answer: Answer) -> Facts:
         "time": None,
     }
     if plan is not None and timeline is not None:
-        out["plan"] = _plan(plan, timeline)
-        out["time"] = _time(timeline)
+        out["plan"] = plan_facts(plan, timeline)
+        out["time"] = time_facts(timeline)
         out["lanes"] = [lanes(timeline, p.name).to_json() for p in timeline.phases if p.cycles]
         out["roofline"] = roofline(timeline).to_json()
         out["flow"] = flow(plan)
@@ -152,7 +152,8 @@ def fits_next(verdict: Verdict) -> list[Facts]:
     ]
 
 
-def _plan(plan: Plan, timeline: Timeline) -> Facts:
+def plan_facts(plan: Plan, timeline: Timeline) -> Facts:
+    """How the work is shared out, tiled and launched."""
     buffers = [memory_map.planned(p, "ub") for p in plan.phases if p.phase.core_kind == "vector"]
     fullest = max(buffers, key=lambda m: m.used_bytes, default=None)
     return {
@@ -193,7 +194,7 @@ def _loop(loop: Loop, plan: PhasePlan) -> str:
     return f"{loop.name}: {extent:,}" + (f" in tiles of {tile:,}" if tile > 1 else "")
 
 
-def _time(timeline: Timeline) -> Facts:
+def time_facts(timeline: Timeline) -> Facts:
     """The times of a launch, rounded."""
     whole = timeline.time_us
     return {

@@ -15,6 +15,7 @@ from tilesim.nest import Nest, Run
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
 from tilesim.program import Loop
+from tilesim.shown import Shown
 from tilesim.views import View
 
 LATENCY_SHARE = 1.15
@@ -101,7 +102,7 @@ class PhaseTime:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class Timeline(Shown):
     """The time of a launch: its phases in order, with a sync of all cores between them."""
 
     plan: Plan

@@ -72,15 +72,9 @@ def title(verdict: Verdict) -> None:
 
 def asked_text(verdict: Verdict) -> str:
     """What a verdict is about, in one line."""
-    words = [f"{name}={value}" for name, value in verdict.dims.items()]
-    op = verdict.call.operator
-    lead = verdict.call.spec(op.lead)
-    if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
-        words = [f"{op.lead}={'x'.join(map(str, lead.shape)) or 'scalar'}"]
-        words += [f"{op.split}={verdict.call.attributes[op.split]}"] if op.split in verdict.call.attributes else []
-    default = {option.name: option.default for option in op.options}
-    words += [f"{name}={str(on).lower()}" for name, on in verdict.options.items() if on != default[name]]
-    return f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {' '.join(words)}"
+    from tilesim.calls import in_words  # noqa: PLC0415 - numpy and pydantic load when a command runs
+
+    return f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {in_words(verdict.call)}"
 
 
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:

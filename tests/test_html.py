@@ -1,0 +1,180 @@
+"""What notebooks show: well-formed, escaped, self-contained, and only styled within itself."""
+
+import dataclasses
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+import tilesim
+from tests.samples import GATED
+from tilesim.html import html
+from tilesim.ops import load_operator
+from tilesim.shown import Shown
+
+VOID = {"meta", "br", "img", "link"}
+ALONE = {"line", "rect", "circle", "path"}
+"""SVG elements that close themselves."""
+GLU = ("glu_backward", {"self": (16, 64, 256)})
+EVIL = "<script>alert(1)</script>"
+
+
+class Tree(HTMLParser):
+    """The elements of a piece of HTML, and whether every one is closed in its turn."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        assert tag in ALONE
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def results():
+    for op, given in (GATED[:2], GLU):
+        plan = tilesim.plan(op, given, chip="ascend950pr")
+        yield from (plan.verdict, plan, tilesim.simulate(plan))
+    yield tilesim.check("glu_backward", {"self": (8, 4097)}, chip="ascend950pr")
+    yield tilesim.check(GATED[0], GATED[1] | {"H": 5120}, chip="ascend950pr")
+    yield tilesim.check("masked_causal_conv1d_backward", {"S": 64, "B": 2, "H": 64, "W": 3}, chip="ascend310p3")
+    empty = tilesim.plan("glu_backward", {"self": (0, 4, 6)}, chip="ascend950pr")
+    yield from (empty.verdict, empty, tilesim.simulate(empty))
+
+
+RESULTS = list(results())
+every_result = pytest.mark.parametrize("result", RESULTS, ids=lambda r: type(r).__name__)
+
+
+@every_result
+def test_the_html_is_whole_and_small(result):
+    text = result._repr_html_()
+    tree = Tree(text)
+    assert tree.open == []
+    assert tree.tags[0] == "div"
+    assert len(text) < 40_000
+
+
+@every_result
+def test_nothing_is_loaded_and_nothing_runs(result):
+    text = result._repr_html_()
+    tree = Tree(text)
+    assert not {"script", "link", "img", "iframe", "html", "body"} & set(tree.tags)
+    assert not [name for name, _ in tree.attributes if name.startswith("on") or name in ("src", "href", "id")]
+    assert not re.search(r"https?:|url\(|@import", text)
+
+
+@every_result
+def test_styles_reach_nothing_else(result):
+    style = re.search(r"<style>(.*?)</style>", result._repr_html_(), re.DOTALL)[1]
+    selectors = [one.strip() for rule in re.findall(r"([^{}]+)\{[^{}]*\}", style) for one in rule.split(",")]
+    assert selectors
+    assert all(one.startswith(".tilesim.view") for one in selectors)
+
+
+@every_result
+def test_texts_keep_the_colour_of_the_page(result):
+    style = re.search(r"<style>(.*?)</style>", result._repr_html_(), re.DOTALL)[1]
+    assert set(re.findall(r"[{; ]color: ([^;]+);", style)) == {"inherit"}
+
+
+@pytest.mark.parametrize("result", RESULTS[:3], ids=lambda r: type(r).__name__)
+def test_words_of_users_are_escaped(result):
+    operator = dataclasses.replace(load_operator(GATED[0]), name=f"{EVIL} & co")
+    plan = tilesim.plan(operator, GATED[1], chip="ascend950pr")
+    mine = {"Verdict": plan.verdict, "Plan": plan, "Timeline": tilesim.simulate(plan)}[type(result).__name__]
+    text = mine._repr_html_()
+    assert "<script" not in text
+    assert f"{EVIL} & co on Ascend950PR" in Tree(text).words
+
+
+def test_a_verdict_tells_the_culprit_and_what_would_pass():
+    words = Tree(RESULTS[7]._repr_html_()).words
+    assert words.startswith("overflow: text_gated_residual_grad on Ascend950PR")
+    for said in (RESULTS[7].culprit, "ACLNN_ERR_INNER_NULLPTR (561103)", "What would pass (checked)", "-16,512 B"):
+        assert said in words
+
+
+def test_a_broken_rule_is_shown():
+    assert "split axis even an even number 4097 ACLNN_ERR_PARAM_INVALID" in Tree(RESULTS[6]._repr_html_()).words
+
+
+def test_a_plan_tells_cores_tiles_and_the_fullest_phase():
+    words = Tree(RESULTS[4]._repr_html_()).words
+    for said in ("plan: glu_backward", "64 of 64 vector", "the fullest phase: backward", "tiling data, 10 fields"):
+        assert said in words
+
+
+def test_a_timeline_tells_time_bottleneck_and_error():
+    timeline = RESULTS[2]
+    words = Tree(timeline._repr_html_()).words
+    assert words.startswith(f"{timeline.time_us:,.1f} µs" if timeline.time_us >= 10 else f"{timeline.time_us:,.2f} µs")
+    for said in (timeline.bottleneck, "known error: ", "steady state"):
+        assert said in words
+
+
+def test_figures_set_by_hand_are_told():
+    chip = tilesim.load_chip("ascend950pr").override({"cores.vector": 48})
+    assert "cores.vector = 48 (file: 64)" in Tree(tilesim.check(*GLU, chip=chip)._repr_html_()).words
+
+
+def test_other_things_are_not_shown():
+    with pytest.raises(TypeError, match="int is not shown as HTML"):
+        html(3)
+
+
+def test_without_the_package_around_it_there_is_no_html(monkeypatch):
+    monkeypatch.setattr(Shown, "drawn_by", None)
+    assert RESULTS[0]._repr_html_() is None
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")), reason="no chromium")
+@pytest.mark.parametrize("width", [380, 900])
+def test_in_a_browser_it_stays_within_its_cell(width, tmp_path):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.binary_location = shutil.which("chromium")
+    page = tmp_path / "cells.html"
+    cells = "".join(f'<div class="cell">{result._repr_html_()}</div>' for result in RESULTS)
+    page.write_text(f"<!doctype html><meta charset=utf-8><body style='color: rgb(1, 2, 3)'>{cells}<p>beside</p>")
+    driver = webdriver.Chrome(options=options, service=webdriver.chrome.service.Service(shutil.which("chromedriver")))
+    try:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.get(page.as_uri())
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+        colours = driver.execute_script(
+            "return [...document.querySelectorAll('.cell td, .cell p')].map(e => getComputedStyle(e).color)"
+        )
+        assert set(colours) == {"rgb(1, 2, 3)"}
+        drawn = driver.execute_script(
+            "return [...document.querySelectorAll('.cell svg rect')].map(e => getComputedStyle(e).fill)"
+        )
+        assert drawn
+        assert "rgb(0, 0, 0)" not in drawn
+    finally:
+        driver.quit()
