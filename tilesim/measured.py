@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilesim.cases import Case, Shape, Unmapped, case_of, operator_named
+from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput
 from tilesim.samples import copy_in, product
 
@@ -169,7 +170,7 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
         chip_named(str(r.get("chip", ""))),
         str(r.get("op", "")),
         tuple(_flat(shapes)),
-        str(dtypes[0]) if dtypes else "",
+        _canonical(str(dtypes[0])) if dtypes else "",
         float(r.get("duration_us") or 0),
         str(r.get("tier", "A")),
         str(r.get("source", "")),
@@ -181,6 +182,14 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
     if problem:
         return _replaced(row, problem=problem)
     return _with_case(row, [tuple(s) for s in outputs if isinstance(s, list)], dtypes)
+
+
+def _canonical(dtype: str) -> str:
+    """The dtype by its canonical name, as it is if it has none."""
+    try:
+        return dtype_named(dtype)
+    except BadInput:
+        return dtype
 
 
 def _replaced(row: Measurement, **changes: Any) -> Measurement:

@@ -1,6 +1,6 @@
 """A profiler's table of kernels, whatever columns it has: read by their names, a missing one is no error.
 
-Layouts seen: kernel_details.csv (8 to 47 columns), op_summary.csv, and the PipeUtilization.csv of one operator, by block.
+Layouts seen: kernel_details.csv (8 to 47 columns), op_summary.csv, and one operator's PipeUtilization.csv by block.
 """
 
 from __future__ import annotations

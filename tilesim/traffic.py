@@ -153,10 +153,9 @@ def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traf
         rate[name] = t.paid / hz / (outside * per_byte * active + inside / hit * cores)
     written = _write_seconds(chip, writes, touched)
     total += written
-    if cube:  # results leave in bursts with long pauses, in which the cache passes them on
-        share = l2.write_bytes_per_s / cores / hz
-    else:
-        share = writes.paid / written / active / hz if written else math.inf
+    share = writes.paid / written / active / hz if written else math.inf
+    # The results of products leave in bursts with long pauses, in which the cache passes them on.
+    share = l2.write_bytes_per_s / cores / hz if cube else share
     return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), math.floor(total * hz))
 
 
