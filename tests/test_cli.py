@@ -21,6 +21,10 @@ from tilesim.ops import load_operator
 GATED = ("text_gated_residual_grad", "B=1", "S=64", "C=4", "H=256", "R=32")
 GLU = ("glu_backward", "self=8x64x128")
 CHIP = ("--chip", "ascend950pr")
+PROFILE = """\
+Name,Type,Duration(us),Input Shapes,Input Data Types,Output Shapes
+sig,Sigmoid,40.5,"2048,2048",FLOAT,"2048,2048"
+"""
 PLANNED = ("plan", "explain", "graph", "simulate", "trace", "run")
 """Commands that need a plan."""
 
@@ -78,6 +82,7 @@ def test_every_command_has_help_with_an_example_that_works(words, tilesim, tmp_p
     (tmp_path / "mine.toml").write_text(tilesim("chips", "import", "Ascend910B3.ini").stdout)
     text = (tmp_path / "mine.toml").read_text().replace('"ascend910b4-1"', '"mine"')
     (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "kernel_details.csv").write_text(PROFILE)
     result = tilesim(*example.split()[1:])
     assert result.exit_code == (1 if "diff" in words else 0), result.stderr
     assert result.stdout

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tilesim.buffers import BuffersVerdict, check_buffers
     from tilesim.checker import Verdict, check
     from tilesim.chip import Chip, chips_found, load_chip
+    from tilesim.compare import Comparison, compare
     from tilesim.errors import BadChip, BadInput, BadOperator, Differs, DoesNotFit, Refused, TilesimError, Unsupported
     from tilesim.operator import Operator
     from tilesim.ops import load_operator, operators_shipped
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tilesim.solving import solve
     from tilesim.sweep import sweep
     from tilesim.timeline import Timeline, simulate
+    from tilesim.validate import Validation, validate
     from tilesim.whatif import sensitivity, whatif
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "BadOperator",
     "BuffersVerdict",
     "Chip",
+    "Comparison",
     "Differs",
     "DoesNotFit",
     "Operator",
@@ -44,10 +47,12 @@ __all__ = [
     "TilesimError",
     "Timeline",
     "Unsupported",
+    "Validation",
     "Verdict",
     "check",
     "check_buffers",
     "chips_found",
+    "compare",
     "load_chip",
     "load_operator",
     "operators_shipped",
@@ -58,6 +63,7 @@ __all__ = [
     "simulate",
     "solve",
     "sweep",
+    "validate",
     "whatif",
 ]
 
@@ -65,6 +71,7 @@ _HOMES: Final = {
     "buffers": ("BuffersVerdict", "check_buffers"),
     "checker": ("Verdict", "check"),
     "chip": ("Chip", "chips_found", "load_chip"),
+    "compare": ("Comparison", "compare"),
     "errors": (
         "BadChip",
         "BadInput",
@@ -84,6 +91,7 @@ _HOMES: Final = {
     "solving": ("solve",),
     "sweep": ("sweep",),
     "timeline": ("Timeline", "simulate"),
+    "validate": ("Validation", "validate"),
     "whatif": ("sensitivity", "whatif"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

@@ -156,12 +156,13 @@ def validate(
     """Predicted against measured times for every row of the chip that an operator is known for.
 
     `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
+    A chip file of another name has the rows of its `soc`.
     With `fit`, the chip's figures that have no public source are fitted to the rows first (needs scipy).
     Raises BadInput for a file that cannot be read.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
     rows = load_measured(measured) if measured is None or isinstance(measured, str | Path) else list(measured)
-    mine = [r for r in rows if r.chip == chip.name and (all or r.tier == "A")]
+    mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
     if not fit:
         return compared_on(mine, chip)
     result = fitted(mine, chip)

@@ -6,11 +6,30 @@ from typing import Annotated
 
 import typer
 
-from tilesim.cli import check, chips, explain, graph, ops, plan, plot, report, run, simulate, sweep, trace, whatif
+from tilesim.cli import (
+    check,
+    chips,
+    compare,
+    explain,
+    graph,
+    ops,
+    plan,
+    plot,
+    report,
+    run,
+    simulate,
+    sweep,
+    trace,
+    validate,
+    whatif,
+)
 from tilesim.cli.commands import Commands
 from tilesim.cli.inputs import ChipsDirectory, chips_of_every_command
 
-COMMANDS = (check, plan, explain, graph, simulate, run, trace, report, plot, sweep, whatif, chips, ops)
+COMMANDS = (
+    *(check, plan, explain, graph, simulate, run, trace, report, plot),
+    *(sweep, whatif, validate, compare, chips, ops),
+)
 """The modules of the commands, in the order of the help."""
 
 app = typer.Typer(

@@ -1,0 +1,143 @@
+"""`tilesim compare`: a profile of yours against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from tilesim.cli.commands import EXIT_NO, EXIT_YES
+from tilesim.cli.console import Column, emit, heading, line, percent, several, table
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, chip_of
+from tilesim.errors import BadInput
+
+if TYPE_CHECKING:
+    from tilesim.chip import Chip
+    from tilesim.compare import Comparison, KernelComparison, Left
+
+EXAMPLE: Final = "tilesim compare kernel_details.csv --chip ascend910b2"
+SHOWN: Final = 20
+"""As many kernels does a screen show; --all shows the others."""
+
+
+def compare(
+    profile: Annotated[
+        Path,
+        typer.Argument(metavar="CSV", help="A profiler's kernel_details, op_summary or PipeUtilization table."),
+    ],
+    chip: ChipName = None,
+    changes: Changes = None,
+    chips: ChipsDirectory = None,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all kernels.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compare a profile with predicted times, kernel by kernel, the one first from which most could be gained."""
+    from tilesim.compare import compare as compared  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.profiler_csv import read_profile  # noqa: PLC0415
+
+    subjects, problems = [], []
+    found: Chip | None = None
+    try:
+        found = chip_of(chip, changes, chips)
+    except BadInput as error:
+        subjects, problems = [error.subject], list(error.problems)
+    try:
+        read_profile(profile)
+    except BadInput as error:
+        subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
+    if problems or found is None:
+        raise BadInput(" and ".join(subjects), problems)
+    made = compared(profile, found)
+    if as_json:
+        emit({"ok": bool(made.kernels), **made.to_json()})
+    else:
+        show(made, profile.name, everything=everything)
+    return EXIT_YES if made.kernels else EXIT_NO
+
+
+def show(made: Comparison, name: str, *, everything: bool = False) -> None:
+    """Print a comparison for people: how much of the profile is in it, kernels, pipes, and what was left out."""
+    calls = sum(k.calls for k in made.kernels)
+    share = f" ({percent(made.compared_us / made.time_us)})" if made.time_us else ""
+    line(
+        f"{name} on {made.chip}: {calls:,} of {several(made.calls, 'call')} compared, "
+        f"{made.compared_us:,.1f} of {made.time_us:,.1f} us{share}",
+        "bold",
+    )
+    shown = made.kernels if everything else made.kernels[:SHOWN]
+    if shown:
+        _kernels(shown)
+        if len(made.kernels) > len(shown):
+            line(f"and {several(len(made.kernels) - len(shown), 'kernel')} with less to gain: --all")
+        _pipes(shown)
+        _bands(shown)
+    _left(made.left)
+
+
+def _kernels(kernels: Sequence[KernelComparison]) -> None:
+    heading("kernels, the largest gain first [us of one call; gain of all calls]")
+    columns = (
+        Column("kernel"),
+        Column("shapes", prose=True),
+        Column("dtype"),
+        *(Column(n, number=True) for n in ("calls", "measured", "predicted", "of it fixed", "ratio", "gain")),
+    )
+    rows = [
+        (
+            k.kind,
+            " ".join("x".join(map(str, shape)) or "scalar" for shape in k.shapes),
+            k.dtype,
+            k.calls,
+            f"{k.measured_us:,.2f}",
+            f"{k.predicted_us:,.2f}",
+            f"{k.fixed_us:,.2f}{'' if k.fixed_from != 'launch' else ' *'}",
+            f"{k.ratio:.2f}",
+            f"{k.gain_us:+,.1f}",
+        )
+        for k in kernels
+    ]
+    table(columns, rows)
+    if any(k.fixed_from == "launch" for k in kernels):
+        line("* the chip's launch: the kernel has no fixed time of its own in the chip file")
+
+
+def _pipes(kernels: Sequence[KernelComparison]) -> None:
+    pipes = list(dict.fromkeys(pipe for k in kernels for pipe in k.pipes_us))
+    if not pipes:
+        return
+    heading("pipes, measured / predicted [us of one call]")
+    rows = [
+        (
+            k.kind,
+            " ".join("x".join(map(str, shape)) or "scalar" for shape in k.shapes),
+            *("{:,.2f} / {:,.2f}".format(*k.pipes_us[p]) if p in k.pipes_us else "" for p in pipes),
+        )
+        for k in kernels
+        if k.pipes_us
+    ]
+    table((Column("kernel"), Column("shapes", prose=True), *(Column(p, number=True) for p in pipes)), rows)
+
+
+def _bands(kernels: Sequence[KernelComparison]) -> None:
+    """Print what is known of the error of each prediction: operators with the same band together."""
+    operators: dict[str, list[str]] = {}
+    for k in kernels:
+        operators.setdefault(str(k.accuracy), []).append(k.operator)
+    heading("known error of the predictions")
+    for band, names in operators.items():
+        line(f"  {', '.join(dict.fromkeys(names))}: {band}")
+
+
+def _left(left: Sequence[Left]) -> None:
+    if left:
+        heading("left out")
+        columns = (Column("kernel"), Column("calls", number=True), Column("us", number=True))
+        rows = [(x.kind, x.calls, f"{x.time_us:,.1f}", x.reason) for x in left]
+        table((*columns, Column("reason", prose=True)), rows)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: {EXAMPLE}")(compare)
