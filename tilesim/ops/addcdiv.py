@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilesim.closed_form import Arrays, Numbers
 from tilesim.operator import Attribute
 from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.program import Kernel
@@ -18,10 +19,16 @@ def kernel(k: Kernel) -> None:
             t.store(p.add(x1, quotient, out=x1), "y", out=raw)
 
 
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """The result in float64."""
+    return {"y": given["x1"] + numbers["scalar"] * given["x2"] / given["x3"]}
+
+
 addcdiv = pointwise(
     "addcdiv",
     kernel,
     about="x1 + scalar * x2 / x3",
     inputs="x1 x2 x3",
+    reference=reference,
     attributes=(Attribute("scalar", default=1.0),),
 )

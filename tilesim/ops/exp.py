@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from tilesim.closed_form import Arrays, Numbers
 from tilesim.operator import Attribute
 from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.program import Kernel
@@ -32,4 +35,19 @@ def kernel(k: Kernel) -> None:
 
 
 ATTRIBUTES = (Attribute("base", default=-1.0), Attribute("scale", default=1.0), Attribute("shift", default=0.0))
-exp = pointwise("exp", kernel, about="exponential of a scaled input", inputs="x", attributes=ATTRIBUTES)
+
+
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """The function in float64."""
+    power = numbers["scale"] * given["x"] + numbers["shift"]
+    return {"y": np.exp(power * _log_base(numbers["base"]))}
+
+
+exp = pointwise(
+    "exp",
+    kernel,
+    about="exponential of a scaled input",
+    inputs="x",
+    attributes=ATTRIBUTES,
+    reference=reference,
+)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilesim import matmul as cube
 from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers
 from tilesim.operator import Argument, Call, Dimension, Operator, Outcome, Rule, result
 from tilesim.pointwise import FAMILIES
 from tilesim.program import Kernel
@@ -26,6 +27,11 @@ def kernel(k: Kernel) -> None:
     """Record the phase."""
     y = replace(k["y"], dtype="float32") if k.variant == WIDE else k["y"]
     cube.matmul(k, "matmul", k["x1"], k["x2"], y)
+
+
+def reference(given: Arrays, _: Numbers) -> Arrays:
+    """The product in float64."""
+    return {"y": given["x1"] @ given["x2"]}
 
 
 def _result_dtype(call: Call, _: Chip) -> Outcome:
@@ -55,5 +61,6 @@ matmul = Operator(
         shape("y"),
     ),
     kernel=kernel,
+    reference=reference,
     variant=variant,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers
 from tilesim.dtypes import itemsize
 from tilesim.functions import load_as
 from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, result
@@ -77,6 +80,13 @@ def long_rows(k: Kernel) -> None:
                 )
 
 
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """Both results in float64."""
+    x = given["x"]
+    root = 1 / np.sqrt((x**2).mean(axis=-1, keepdims=True) + numbers["epsilon"])
+    return {"y": x * root * given["gamma"], "rstd": root}
+
+
 rms_norm = Operator(
     name="rms_norm",
     api="aclnnRmsNorm",
@@ -103,5 +113,6 @@ rms_norm = Operator(
         shape("rstd"),
     ),
     kernel=kernel,
+    reference=reference,
     variant=variant,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilesim import functions
+from tilesim.closed_form import Arrays, Numbers, logistic
 from tilesim.pointwise import flat_tiles, pointwise
 from tilesim.program import Kernel
 
@@ -14,4 +15,9 @@ def kernel(k: Kernel) -> None:
             t.store(functions.sigmoid(p, t.load("x"), out=t.room("y")), "y")
 
 
-sigmoid = pointwise("sigmoid", kernel, about="logistic function", inputs="x")
+def reference(given: Arrays, _: Numbers) -> Arrays:
+    """The function in float64."""
+    return {"y": logistic(given["x"])}
+
+
+sigmoid = pointwise("sigmoid", kernel, about="logistic function", inputs="x", reference=reference)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers
 from tilesim.dtypes import itemsize
 from tilesim.functions import load_as
 from tilesim.operator import Argument, Attribute, Call, Operator, result
@@ -140,6 +143,13 @@ def accumulate(p: Phase, x: Value, largest: Buffer, total: Buffer, *, restart: b
         p.add(p.read(total), p.read(power[r.start]), out=total)
 
 
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """The softmax in float64."""
+    axis = int(numbers["dim"])
+    power = np.exp(given["x"] - given["x"].max(axis=axis, keepdims=True))
+    return {"y": power / power.sum(axis=axis, keepdims=True)}
+
+
 softmax = Operator(
     name="softmax",
     api="aclnnSoftmax",
@@ -161,5 +171,6 @@ softmax = Operator(
         shape("y"),
     ),
     kernel=kernel,
+    reference=reference,
     variant=variant,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilesim.chip import Chip
+from tilesim.closed_form import Arrays, Numbers, logistic
 from tilesim.functions import load_as
 from tilesim.operator import Argument, Attribute, Call, Operator, result
 from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
@@ -36,6 +39,12 @@ def kernel(k: Kernel) -> None:
             p.store(product if k.dtype == "float32" else p.cast(product, out=out), y[n, c])
 
 
+def reference(given: Arrays, numbers: Numbers) -> Arrays:
+    """The unit in float64."""
+    first, second = np.split(given["x"], 2, axis=int(numbers["dim"]))
+    return {"y": first * logistic(first) * second}
+
+
 swi_glu = Operator(
     name="swi_glu",
     api="aclnnSwiGlu",
@@ -57,5 +66,6 @@ swi_glu = Operator(
         shape("y"),
     ),
     kernel=kernel,
+    reference=reference,
     variant=variant,
 )
