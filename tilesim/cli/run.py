@@ -13,7 +13,7 @@ from tilesim.cli.commands import EXIT_NO
 from tilesim.cli.console import Column, console, emit, heading, line, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
-from tilesim.cli.simulate import ACCURACY
+from tilesim.cli.simulate import known_accuracy
 from tilesim.cli.verdict import asked_text, refusals_answered
 from tilesim.errors import BadInput
 
@@ -150,7 +150,7 @@ def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None)
         "out": None if out is None else str(out),
         "cycles": timeline.cycles,
         "time_us": round(timeline.time_us, 6),
-        "accuracy": ACCURACY,
+        "accuracy": known_accuracy(plan),
     }
 
 
@@ -174,7 +174,8 @@ def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) ->
         rows.append(row)
     table(columns, rows)
     line()
-    line(f"predicted: {timeline.cycles:,} cycles, {timeline.time_us:,.1f} us ({ACCURACY}); {timeline.bottleneck}")
+    trust = known_accuracy(plan)
+    line(f"predicted: {timeline.cycles:,} cycles, {timeline.time_us:,.1f} us ({trust}); {timeline.bottleneck}")
     if out is not None:
         line(f"written to {out}")
 

@@ -13,12 +13,10 @@ from tilesim.cli.planning import planned
 from tilesim.cli.verdict import asked_text, overridden_text
 
 if TYPE_CHECKING:
+    from tilesim.plan import Plan
     from tilesim.timeline import Timeline
 
 EXAMPLE = "tilesim simulate glu_backward self=2x4096x8192 --chip ascend950pr"
-
-ACCURACY = "unvalidated"
-"""How far predictions were off where they have been compared with measurements."""
 
 
 def simulate(
@@ -43,6 +41,13 @@ def simulate(
     return made.code
 
 
+def known_accuracy(plan: Plan) -> str:
+    """How far predictions of such a kernel were off where they have been compared with measurements."""
+    from tilesim.error_bands import accuracy  # noqa: PLC0415 - loads when a command runs
+
+    return str(accuracy(plan.chip, plan.operator.name))
+
+
 def about(timeline: Timeline) -> dict[str, object]:
     """What a timeline is of, and how far it is to be trusted."""
     plan = timeline.plan
@@ -52,7 +57,7 @@ def about(timeline: Timeline) -> dict[str, object]:
         "chip": plan.chip.name,
         "dims": dict(plan.call.dims),
         "dtype": plan.call.dtype,
-        "accuracy": ACCURACY,
+        "accuracy": known_accuracy(plan),
     }
 
 
@@ -68,7 +73,7 @@ def show(timeline: Timeline) -> None:
 def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
     yield "bottleneck", timeline.bottleneck
     yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us"
-    yield "accuracy", ACCURACY
+    yield "accuracy", known_accuracy(timeline.plan)
     for status, keys in timeline.rests_on.items():
         if status != "override":
             tables = ", ".join(dict.fromkeys(key.rpartition(".")[0] for key in keys))
