@@ -1,8 +1,8 @@
-"""README.md as a program: its files are written, its commands run in order, and their output compared.
+"""README.md and the guides as programs: their files are written, their commands run in order, their output compared.
 
-A block of ```python that begins with `# name.py` is that file. In a block of ```console a line after `$ ` is a command,
-with the next one if it ends in a backslash, and what follows is its output. The map of modules follows the layers.
-`python -m tests.readme` writes output and map again.
+A block of ```python or ```toml that begins with `# name.py` or `# name.toml` is that file. In a block of ```console a
+line after `$ ` is a command, with the next one if it ends in a backslash, and what follows is its output. The map of
+modules follows the layers. `python -m tests.readme` writes output and map again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tests.test_layers import LAYERS, PACKAGE
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+GUIDES = sorted((ROOT / "docs").glob("*.md"))
 COLUMNS = 100
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"# (\w+\.py)\n")
+BLOCK = re.compile(r"^```(console|python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 MAP = re.compile(r"(?<=<!-- map: begin -->\n).*?(?=<!-- map: end -->)", re.DOTALL)
@@ -79,7 +80,7 @@ def renewed(text: str, place: Path, output: Callable[[str, Path], str] = run) ->
 
     def block(found: re.Match[str]) -> str:
         kind, body = found.groups()
-        if kind == "python":
+        if kind != "console":
             name = FILE.match(body)
             if name:
                 (place / name[1]).write_text(body, encoding="utf-8")
@@ -91,5 +92,6 @@ def renewed(text: str, place: Path, output: Callable[[str, Path], str] = run) ->
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as directory:
-        README.write_text(renewed(README.read_text(encoding="utf-8"), Path(directory)), encoding="utf-8")
+    for file in (README, *GUIDES):
+        with tempfile.TemporaryDirectory() as directory:
+            file.write_text(renewed(file.read_text(encoding="utf-8"), Path(directory)), encoding="utf-8")
