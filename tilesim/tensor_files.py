@@ -10,6 +10,7 @@ import functools
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -37,6 +38,19 @@ SAFETENSORS: Final = {
 """Dtypes of .safetensors files. Source: the format's document."""
 MOST_HEADER_BYTES: Final = 100_000_000
 """The largest header that the format allows."""
+BROKEN: Final = (
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading a file raises that is not what its name says."""
 CHUNK: Final = 1 << 20
 """Elements that are converted at once."""
 
@@ -44,22 +58,22 @@ CHUNK: Final = 1 << 20
 def read_arrays(path: str | Path) -> dict[str, Array]:
     """All arrays of a .npz or .safetensors file or of a folder of .npy files, as they are stored. Raises BadInput."""
     place = Path(path)
+    if not place.exists():
+        raise BadInput(str(path), ["does not exist"])
     try:
         if place.is_dir():
             found = {file.stem: np.load(file, mmap_mode="r") for file in sorted(place.glob("*.npy"))}
         elif place.suffix == ".npz":
-            with np.load(place) as archive:
+            with place.open("rb") as file, np.load(file) as archive:
                 found = {name: archive[name] for name in archive.files}
         elif place.suffix == ".safetensors":
             found = _safetensors(place)
-        elif place.exists():
-            raise BadInput(str(path), ["is not a .npz file, a .safetensors file or a folder of .npy files"])
         else:
-            raise BadInput(str(path), ["does not exist"])
+            raise BadInput(str(path), ["is not a .npz file, a .safetensors file or a folder of .npy files"])
     except OSError as error:
         raise BadInput(str(path), [f"cannot be read: {error.strerror or error}".lower()]) from None
-    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise BadInput(str(path), [f"cannot be read: {error}"]) from None
+    except BROKEN as error:
+        raise BadInput(str(path), [f"cannot be read: {' '.join(str(error).split())}"]) from None
     if not found:
         raise BadInput(str(path), ["has no arrays"])
     return found
