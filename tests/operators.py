@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -77,8 +78,12 @@ def executed(planned: Plan, inputs: Mapping[str, Any], **how: Any) -> dict[str, 
     return dict(run(planned, inputs, **how).outputs)
 
 
+chip_named = functools.cache(load_chip)
+
+
 def planned(name: str, chip: Chip | str, dtype: str, sizes: Mapping[str, Any] | None = None, **more: Any) -> Plan:
     """The plan of a small call, or of one with these sizes."""
+    chip = chip_named(chip) if isinstance(chip, str) else chip
     return plan(name, small(load_operator(name)) if sizes is None else sizes, chip=chip, dtype=dtype, **more)
 
 

@@ -18,7 +18,7 @@ from tilesim.views import Buffer, Tensor
 
 PR = load_chip("ascend950pr")
 FLOATS = ("bfloat16", "float16")
-few = settings(max_examples=20, deadline=None, derandomize=True)
+few = settings(max_examples=12, deadline=None, derandomize=True)
 
 
 @pytest.mark.parametrize(("name", "chip", "dtype"), cases(every_chip=True))
@@ -32,25 +32,23 @@ def test_results_match_the_reference(name, chip, dtype):
 def test_all_combinations_of_options(name, chip, dtype):
     for options in operators.choices(load_operator(name)):
         one = planned(name, chip, dtype, **options)
+        every_buffer_is_written_and_read(one.kernel)
         inputs = made_up(one, seed=1)
         judge(one, inputs, executed(one, inputs))
 
 
-@pytest.mark.parametrize(("name", "chip", "dtype"), cases(every_chip=False))
-def test_every_buffer_is_written_and_read(name, chip, dtype):
-    op = load_operator(name)
-    for options in operators.choices(op):
-        kernel = planned(name, chip, dtype, **options).kernel
-        for phase in kernel.phases:
-            written = {i.dst.base for i in phase.instructions()}
-            read = {view.base for i in phase.instructions() for view in i.reads()}
-            idle = {b.name for b in phase.buffers if not b.reserved and not (b in written and b in read)}
-            touched = {b.name for b in phase.buffers if b.reserved and (b in written or b in read)}
-            assert not idle | touched, phase.name
-            assert {b for b in written | read if isinstance(b, Buffer)} <= {*phase.buffers, *kernel.statics}
-        moved = [v.base for p in kernel.phases for i in p.instructions() for v in (*i.reads(), i.dst)]
-        touched = {base.name for base in moved if isinstance(base, Tensor)}
-        assert touched == {n for n, t in kernel.tensors.items() if t is not None} | kernel.workspaces.keys()
+def every_buffer_is_written_and_read(kernel):
+    """So is every tensor and workspace; what is reserved for an option that is off is not touched."""
+    for phase in kernel.phases:
+        written = {i.dst.base for i in phase.instructions()}
+        read = {view.base for i in phase.instructions() for view in i.reads()}
+        idle = {b.name for b in phase.buffers if not b.reserved and not (b in written and b in read)}
+        touched = {b.name for b in phase.buffers if b.reserved and (b in written or b in read)}
+        assert not idle | touched, phase.name
+        assert {b for b in written | read if isinstance(b, Buffer)} <= {*phase.buffers, *kernel.statics}
+    moved = [v.base for p in kernel.phases for i in p.instructions() for v in (*i.reads(), i.dst)]
+    touched = {base.name for base in moved if isinstance(base, Tensor)}
+    assert touched == {n for n, t in kernel.tensors.items() if t is not None} | kernel.workspaces.keys()
 
 
 @pytest.mark.parametrize("name", operators.OPERATORS)
@@ -105,7 +103,7 @@ def test_gated_residual_without_tokens(name, lead):
 
 def test_float16_gradients_do_not_underflow():
     for scale in (1e-3, 1e-4, 1e-5):
-        for sizes in ({"B": 2, "S": 32, "C": 4, "H": 256, "R": 64}, {"B": 1, "S": 64, "C": 20, "H": 48, "R": 16}):
+        for sizes in ({"B": 2, "S": 16, "C": 4, "H": 256, "R": 64}, {"B": 1, "S": 32, "C": 20, "H": 48, "R": 16}):
             inputs = text_gated_residual.random_inputs(sizes, "float16", grad_scale=scale)
             found = executed(planned("text_gated_residual_grad", PR, "float16", sizes), inputs)
             for name, expected in text_gated_residual.backward(inputs, sizes["C"]).items():

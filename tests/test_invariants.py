@@ -227,13 +227,13 @@ SUMS = {
 
 
 def variations(one):
-    """Tiles and cores to plan with instead: the smallest, half, the next; one core and a few."""
+    """Tiles and cores to plan with instead: the smallest and half; one core and a few."""
     for phase in one.phases:
         for tile, size in phase.tiles.items():
             step = phase.phase.tiles[tile].multiple_of
-            for other in {step, max(step, size // 2 // step * step), step * 3} - {size}:
+            for other in {step, max(step, size // 2 // step * step)} - {size}:
                 yield {f"{phase.phase.name}.{tile}": other}
-    yield from ({"cores": n} for n in (1, 2, 7))
+    yield from ({"cores": n} for n in (1, 7))
 
 
 @pytest.mark.parametrize(("name", "chip", "dtype"), [c for c in EACH if c[0] in MAIN or c[1] == "ascend950pr"])
@@ -260,10 +260,9 @@ def test_values_repeat_whatever_the_threads(name, chip, dtype):
     one = planned(name, chip, dtype)
     inputs = made_up(one)
     expected = bits(executed(one, inputs))
-    for threads in (1, 2, 5):
-        for blas in (1, 2):
-            with threadpool_limits(blas):
-                assert bits(executed(one, inputs, threads=threads)) == expected
+    for threads, blas in ((1, 1), (2, 1), (5, 2)):
+        with threadpool_limits(blas):
+            assert bits(executed(one, inputs, threads=threads)) == expected
 
 
 @pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"])
@@ -335,7 +334,7 @@ def test_removing_an_instruction_changes_values_graph_and_cycles(name, chip):
     before = traits(base, inputs)
     total = sum(1 for phase in base.kernel.phases for _ in phase.instructions())
     same = {"values": set(), "graph": set(), "cycles": set()}
-    for index in range(0, total, 1 + total // 100):
+    for index in range(0, total, 1 + total // 50):
         removed = []
         changed = dataclasses.replace(op, kernel=without(op, index, removed))
         after = traits(plan(changed, sizes, chip=chip, tiles=tiles), inputs)

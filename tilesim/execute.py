@@ -63,7 +63,7 @@ def execute(
 
     Within a phase cores are independent, so `threads` of them run at once; results do not depend on it.
     """
-    with threadpool_limits(1, user_api="blas"):  # a tile is too small to share: threads of BLAS would wait for each other
+    with threadpool_limits(1, user_api="blas"):  # a tile is too small to share, threads of BLAS would only wait
         _execute(jobs, arrays, threads, progress)
 
 
@@ -191,7 +191,9 @@ class Worker:
         return lambda _: value
 
     def _number(self, size: Size) -> int | Size:
-        known = size.substitute({k: v for k, v in self.sizes.items() if k in size.names()})
+        if size.constant is not None:
+            return size.constant
+        known = size.substitute({name: self.sizes[name] for name in size.names() & self.sizes.keys()})
         return known if known.constant is None else known.constant
 
     def _view(self, view: View, pad: str = "") -> Callable[[Env], Array]:
