@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilesim.calls import bind, parse, resized
+from tilesim.checker import check
 from tilesim.chip import load_chip
 from tilesim.errors import BadInput, BadOperator
 from tilesim.fits import inequalities
 from tilesim.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator, operators_shipped
+from tilesim.rules import not_null
 from tilesim.shapes import Pattern, Solution, TensorSpec
 from tilesim.sizes import dim
 
@@ -291,3 +293,48 @@ def test_an_operator_names_only_what_it_declares():
 
 def test_plain_data_of_a_spec():
     assert json.loads(json.dumps(str(TensorSpec((2, 3), "bool")))) == "[2, 3] bool"
+
+
+def declared(**changes):
+    """An operator that states no rule of its own."""
+    rows, width = Dimension("N"), Dimension("H", most=8192, multiple_of=16)
+
+    def kernel(k):
+        with k.vector("copy") as p:
+            for n in p.loop("n", rows.size, p.tile("rows"), split=True):
+                p.store(p.load(k["x"][n]), k["y"][n])
+
+    fields = {
+        "name": "copied",
+        "api": "",
+        "about": "a copy",
+        "lead": "x",
+        "kernel": kernel,
+        "dims": (rows, width),
+        "tensors": (Argument("x", "N H"), result("y", "N H")),
+        "dtypes": {"950": ("float32",)},
+        "dtype": "float32",
+    }
+    return Operator(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "broken"),
+    [
+        ({"N": 4, "H": 4100}, "H multiple"),
+        ({"N": 4, "H": 16384}, "H range"),
+        ({"N": 0, "H": 16}, "N range"),
+        ({"x": (4, 16), "y": (4, 32)}, "y shape"),
+        ({"x": None, "N": 4, "H": 16}, "x given"),
+    ],
+)
+def test_declarations_are_rules_where_an_operator_states_none(given, broken):
+    verdict = check(declared(), given, chip="ascend950pr")
+    assert not verdict.ok
+    assert broken in [rule.name for rule in verdict.broken]
+    assert check(declared(), {"N": 4, "H": 4096}, chip="ascend950pr").ok
+
+
+def test_a_promised_multiple_is_a_rule_beside_stated_ones():
+    stated = declared(rules=tuple(not_null("x", "y")))
+    assert [rule.name for rule in check(stated, {"N": 4, "H": 4100}, chip="ascend950pr").broken] == ["H multiple"]

@@ -11,7 +11,7 @@ from tilesim.chip import Chip
 from tilesim.fits import Inequality, inequalities
 from tilesim.operator import Call, Finding
 from tilesim.program import Kernel
-from tilesim.rules import product
+from tilesim.rules import rules_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Balance:
 
 def findings(call: Call, chip: Chip) -> list[Finding]:
     """What every rule says, in the vendor's order, after the rule that the chip is a product of the operator."""
-    return [rule.apply(call, chip) for rule in (product(call.operator), *call.operator.rules)]
+    return [rule.apply(call, chip) for rule in rules_of(call.operator)]
 
 
 def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
@@ -79,7 +79,7 @@ def lifted(call: Call) -> Call:
 
 def passes(call: Call, chip: Chip) -> bool:
     """Whether every rule and every inequality holds."""
-    rules = (product(call.operator), *call.operator.rules)
+    rules = rules_of(call.operator)
     return all(rule.apply(call, chip).ok for rule in rules) and all(b.slack_bytes >= 0 for b in balances(call, chip))
 
 

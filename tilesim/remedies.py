@@ -12,6 +12,7 @@ from tilesim.chip import Chip, chips_shipped, load_chip
 from tilesim.errors import BadChip
 from tilesim.judge import Balance, exists, lifted, limits_of, passes
 from tilesim.operator import Call, Dimension, Finding
+from tilesim.rules import rules_of
 from tilesim.shapes import TensorSpec
 from tilesim.sizes import Size
 
@@ -73,7 +74,7 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
     None if no value is; UNLIMITED if nothing limits it.
     """
     call = lifted(call)
-    rules = [rule for rule in call.operator.rules if dim.name in rule.over]
+    rules = [rule for rule in rules_of(call.operator) if dim.name in rule.over]
     others = {name: value for name, value in call.dims.items() if name != dim.name}
     slacks: dict[str, list[Size]] = {}
 
@@ -146,7 +147,7 @@ def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[B
     if len(call.dims) < len(call.operator.dims):
         return
     names = {finding.name for finding in broken}
-    over = {n for rule in call.operator.rules if rule.name in names for n in rule.over}
+    over = {n for rule in rules_of(call.operator) if rule.name in names for n in rule.over}
     over |= {n for b in failing for n in b.inequality.left.names() | b.inequality.right.names()}
     nearest: dict[str, int] = {}
     enough = False
@@ -172,7 +173,7 @@ def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[B
 
 def _partners(call: Call, chip: Chip, name: str) -> str:
     """The other dims that the limit of a dim depends on, with their values."""
-    with_it = {n for rule in call.operator.rules if name in rule.over for n in rule.over}
+    with_it = {n for rule in rules_of(call.operator) if name in rule.over for n in rule.over}
     for inequality in limits_of(lifted(call), chip):
         names = inequality.left.names() | inequality.right.names()
         with_it |= names if name in names else set()

@@ -5,7 +5,8 @@ Each function returns rules to put into an operator's list, in the order in whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilesim.chip import Chip
 from tilesim.operator import Call, Dimension, Operator, Outcome, Rule
@@ -25,6 +26,37 @@ def product(op: Operator) -> Rule:
         return Outcome(chip.family in op.products, " or ".join(op.products), chip.family)
 
     return Rule("product", None, test, "platform")
+
+
+@functools.lru_cache(maxsize=256)
+def rules_of(op: Operator) -> tuple[Rule, ...]:
+    """The rule that the chip is a product of the operator, then its own rules.
+
+    An operator that states none has those that its tensors and dims declare. A kernel is recorded on the promise that a
+    dim is a multiple, so that is a rule whether it is stated or not.
+    """
+    own = tuple(op.rules) or tuple(_declared(op))
+    stated = {rule.name for rule in own}
+    promised = (multiple(d, op.lead) for d in op.dims if d.multiple_of > 1)
+    return (product(op), *own, *(rule for rule in promised if rule.name not in stated))
+
+
+def _declared(op: Operator) -> Iterator[Rule]:
+    """Null, dtypes, ranges, shapes, as the tensors and dims of an operator declare them."""
+    yield from not_null(*(t.name for t in op.tensors if not t.option))
+    for option in op.options:
+        members = [t.name for t in op.members(option.name)]
+        if members:
+            yield whole_group(option.name, members)
+    if not op.arguments[op.lead].dtype:
+        yield dtype_supported(op.lead)
+    for t in op.tensors:
+        if t.dtype:
+            yield dtype_is(t.name, t.dtype)
+        elif t.name != op.lead:
+            yield dtype_same(t.name, op.lead)
+    yield from (in_range(d, op.lead) for d in op.dims)
+    yield from (shape(t.name) for t in op.tensors)
 
 
 def not_null(*names: str, status: Status = PARAM_NULLPTR) -> list[Rule]:
@@ -157,7 +189,7 @@ def countable(dims: tuple[str, str], parameter: str, *, status: Status = PARAM_I
     return [*whole, product_at_most((first, second), INT64_MAX, parameter, status=status)]
 
 
-def about(  # noqa: PLR0913  (one argument a field of the rule)
+def about(
     dims: tuple[str, ...],
     name: str,
     expected: str,

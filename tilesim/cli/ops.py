@@ -67,6 +67,8 @@ def show(op: OperatorName, as_json: AsJson = False) -> int:
 
 def to_json(op: Operator) -> dict[str, Any]:
     """An operator as plain data."""
+    from tilesim.rules import rules_of  # noqa: PLC0415 - see every
+
     return {
         "name": op.name,
         "api": op.api,
@@ -89,7 +91,8 @@ def to_json(op: Operator) -> dict[str, Any]:
             for t in op.tensors
         ],
         "rules": [
-            {"name": r.name, "parameter": r.parameter, "status": r.status.name if r.status else None} for r in op.rules
+            {"name": r.name, "parameter": r.parameter, "status": r.status.name if r.status else None}
+            for r in rules_of(op)[1:]
         ],
     }
 
