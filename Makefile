@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 VENV ?= .venv
 BIN := $(VENV)/bin
 CASE := text_gated_residual_grad B=1 S=4096 C=4 H=2560 R=320 --chip ascend950pr
-SMALL := text_gated_residual_grad B=1 S=64 C=4 H=256 R=32 --chip ascend950pr
+SMALL := text_gated_residual_grad B=1 S=64 C=4 H=2560 R=320 --chip ascend950pr
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench schema readme clean python
@@ -31,13 +31,13 @@ demo: setup  ## Check, plan, simulate and run one operator
 	$(BIN)/tilesim run $(SMALL) --random 0 --verify
 
 test: setup  ## All tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: setup  ## Lint, format, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 bench: setup  ## How fast it is, as ratios, and how far off its times are
 	$(BIN)/python -m bench.speed
