@@ -111,4 +111,5 @@ def _drawn(rng: np.random.Generator, argument: Argument, call: Call) -> Array:
     sizes = call.operator.sizes
     fan_in = int(sizes[argument.fan_in].bind(call.dims)) if argument.fan_in else 1
     values = rng.standard_normal(spec.shape) / math.sqrt(fan_in)
+    values = np.abs(values) if argument.positive else values
     return values if spec.dtype == "float64" else rounded(values.astype(np.float32), spec.dtype)

@@ -61,6 +61,8 @@ class Argument:
     """Whether the document takes it without gaps only."""
     fan_in: str = ""
     """Of a weight, the dim that products with it sum over: random values are divided by its root."""
+    positive: bool = False
+    """Whether values below 0 mean nothing, as of a mean square."""
 
 
 def result(

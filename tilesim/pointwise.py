@@ -107,7 +107,7 @@ def flat_tiles(
         yield Tile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
 
 
-def pointwise(
+def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     name: str,
     kernel: Callable[[Kernel], None],
     *,
@@ -118,6 +118,7 @@ def pointwise(
     attributes: Sequence[Attribute] = (),
     options: Sequence[Option] = (),
     families: Mapping[str, Sequence[str]] = FAMILIES,
+    positive: str = "",
     **more: Any,
 ) -> Operator:
     """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`."""
@@ -129,7 +130,7 @@ def pointwise(
         api=api or f"aclnn{name.title().replace('_', '')}",
         about=about,
         dims=(X,),
-        tensors=(*(Argument(n, "*X") for n in names), *results),
+        tensors=(*(Argument(n, "*X", positive=n in positive.split()) for n in names), *results),
         lead=names[0],
         attributes=attributes,
         options=options,

@@ -47,6 +47,7 @@ adam_w = pointwise(
     api="aclnnApplyAdamW",
     about="one step of AdamW",
     inputs="var grad m v",
+    positive="v",
     outputs=(result("varOut", "*X"), result("mOut", "*X"), result("vOut", "*X")),
     attributes=(
         Attribute("lr", default=1e-3),
