@@ -109,6 +109,8 @@ def save_outputs(path: str | Path, outputs: Mapping[str, Array]) -> Path:
     and other files of a folder stay in any case. Raises BadInput for what cannot be written.
     """
     target = Path(path)
+    if target.suffix not in ("", ".npz", ".safetensors") and not target.is_dir():
+        raise BadInput(str(path), [f"is neither .npz, .safetensors nor a folder, but {target.suffix}"])
     try:
         if target.suffix == ".npz":
             write_all({target: functools.partial(_write_npz, outputs=outputs)})
