@@ -21,7 +21,7 @@ GOOD = {
 SPECIAL = {
     "ub": lambda op: (GOOD[op], PR.override({"memory.ub.size_bytes": 8192})),
     "rows of a buffer": lambda _: ({"self": TensorSpec((64, 17538), "float16")}, PR),
-    "channels divide D": lambda op: (GOOD[op] | {"channels": 3}, PR),
+    "channels divide x": lambda op: (GOOD[op] | {"channels": 3}, PR),
     "dim range": lambda op: (GOOD[op] | {"dim": 3}, PR),
     "split axis even": lambda _: ({"self": (2, 4, 5)}, PR),
     "self sizes": lambda _: ({"self": (-2, 4)}, PR),

@@ -171,6 +171,19 @@ def multiple(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, 
     return about((dim.name,), name, f"a multiple of {n}", lambda v: (v % n == 0, v), parameter, status, tiling)
 
 
+def divides(attribute: str, name: str, *, status: Status = PARAM_INVALID) -> Rule:
+    """The rule that an attribute, such as a number of channels, divides the last axis of a tensor."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        spec, value = call.spec(name), call.attributes.get(attribute)
+        if spec is None or value is None or len(spec.shape) != len(call.operator.patterns[name].axes):
+            return Outcome(ok=True, expected=f"a divisor of the last axis of {name}", given=UNKNOWN)
+        size = spec.shape[-1]
+        return Outcome(value > 0 and size % value == 0, f"a divisor of {size}, the last axis of {name}", str(value))
+
+    return Rule(f"{attribute} divide {name}", status, test, attribute)
+
+
 def product_at_most(
     dims: tuple[str, str], most: int, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None
 ) -> Rule:

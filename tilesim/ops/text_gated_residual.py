@@ -11,7 +11,7 @@ import numpy as np
 from tilesim.closed_form import Arrays, Numbers, logistic
 from tilesim.functions import sigmoid
 from tilesim.matmul import matmul
-from tilesim.operator import Argument, Attribute, Operator, Option, Rule, result
+from tilesim.operator import Argument, Attribute, Operator, Option, result
 from tilesim.ops.text_gated_residual_grad import (
     BATCH,
     CHANNELS,
@@ -24,7 +24,6 @@ from tilesim.ops.text_gated_residual_grad import (
     H,
     N,
     R,
-    channels_divide,
     computed,
     tolerance,
     variant,
@@ -32,6 +31,7 @@ from tilesim.ops.text_gated_residual_grad import (
 from tilesim.program import Kernel
 from tilesim.rules import (
     countable,
+    divides,
     dtype_is,
     dtype_same,
     dtype_supported,
@@ -42,7 +42,7 @@ from tilesim.rules import (
     whole_group,
 )
 from tilesim.sizes import attribute
-from tilesim.status import INNER_NULLPTR, PARAM_INVALID
+from tilesim.status import INNER_NULLPTR
 from tilesim.tolerance import Tolerance, usual
 from tilesim.views import Tensor
 
@@ -174,7 +174,7 @@ text_gated_residual = Operator(
         *(dtype_same(t.name, "x") for t in TENSORS if not t.dtype and t.name != "x"),
         *(dtype_is(t.name, t.dtype) for t in TENSORS if t.dtype),
         in_range(CHANNELS, "channels"),
-        Rule("channels divide D", PARAM_INVALID, channels_divide, "channels"),
+        divides("channels", "x"),
         in_range(FEATURES, "mixed"),
         in_range(DEPTH, "wDown"),
         *countable(("B", "S"), "x"),

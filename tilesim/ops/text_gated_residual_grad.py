@@ -16,11 +16,11 @@ from tilesim.closed_form import Arrays, Numbers, logistic
 from tilesim.elementwise import zeros
 from tilesim.functions import FixedOrderSum, compensated_add, one_minus, sigmoid
 from tilesim.matmul import matmul
-from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Option, Outcome, Rule, result
+from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
 from tilesim.program import Kernel, Phase
 from tilesim.rules import (
-    UNKNOWN,
     countable,
+    divides,
     dtype_is,
     dtype_same,
     dtype_supported,
@@ -31,7 +31,7 @@ from tilesim.rules import (
     whole_group,
 )
 from tilesim.sizes import ONE, align, ceil_div, dim
-from tilesim.status import INNER_NULLPTR, PARAM_INVALID
+from tilesim.status import INNER_NULLPTR
 from tilesim.tolerance import Tolerance
 from tilesim.views import Buffer, Range, Value, View
 
@@ -52,6 +52,9 @@ K_BLOCK = 64
 MOST_LIFT = 16
 """float16 would lose gradients below 6e-5. So a token's dUp, dDown and dGate are lifted by 1/max|gradient|, from 1 to
 16C; what the weight gradients multiply them with, act and xNorm, is dropped by as much, and so is dXn once summed."""
+FEW_TOKENS = 32
+"""Up to so many, weight gradients are products of float32: a sum of few terms does not average their rounding out, and
+the slower products of the cube hide behind the copies of the partial sums."""
 MOST_PARTIALS, LEAST_TOKENS = 8, 256
 """Partial sums of a weight gradient: at most so many, of at least so many tokens, whatever the chip's cores."""
 
@@ -73,13 +76,12 @@ TENSORS = (
     result("dwGate", "C D", option="inject"),
     result("dgamma", "D", dtype="float32", option="gamma"),
 )
-INJECT = ("wGate", "gradInject", "inject", "dwGate")
-GAMMA = ("gamma", "dgamma")
 
 
 def variant(call: Call, _: Chip) -> str:
-    """Which kernel runs: "empty" where there is no token."""
-    return "" if call.dims.get("B", 1) and call.dims.get("S", 1) else "empty"
+    """Which kernel runs: "empty" where there is no token, "few" for few of them."""
+    tokens = call.dims.get("B", 1) * call.dims.get("S", 1)
+    return "empty" if not tokens else "few" if tokens <= FEW_TOKENS else ""
 
 
 def computed(dims: Mapping[str, int]) -> Mapping[str, int]:
@@ -97,10 +99,14 @@ def kernel(k: Kernel) -> None:
         zeros(k, "zero fill", [k[name].reshape(r, w) for name, r, w in outputs if k.tensors[name] is not None])
         return
     half, full, w = k.dtype, "float32", k.workspaces
-    rows = {"xNorm": (D, half), "dUp": (D, half), "mixGrad": (D, full), "dXn": (D, full)}
-    rows |= {"dAct": (R, full), "act": (R, half), "dDown": (R, half)}
+    few = k.variant == "few"
+    factor = full if few else half
+    rows = {"xNorm": (D, factor), "dUp": (D, half), "mixGrad": (D, full), "dXn": (D, full)}
+    rows |= {"dAct": (R, full), "act": (R, factor), "dDown": (R, half)}
+    if few:
+        rows |= {"dUp32": (D, full), "dDown32": (R, full)}
     if k.options["inject"]:
-        rows |= {"dGate": (C, full), "dGate16": (C, half)}
+        rows |= {"dGate": (C, full), "dGateFactor": (C, factor)}
     if half == "float16":
         rows |= {"drop": (ONE, full)}
     for name, (width, dtype) in rows.items():
@@ -109,8 +115,8 @@ def kernel(k: Kernel) -> None:
     matmul(k, "dAct = dUp wUp", w["dUp"], k["wUp"], w["dAct"], k_block=K_BLOCK)
     activation_backward(k)
     matmul(k, "dXn = dDown wDown", w["dDown"], k["wDown"], w["dXn"], k_block=K_BLOCK)
-    partials = {"dwDown": ("dDown", "xNorm", R, D), "dwUp": ("dUp", "act", D, R), "dwGate": ("dGate16", "xNorm", C, D)}
-    groups = ceil_div(N, G)
+    down, up, groups = ("dDown32", "dUp32", ceil_div(N, G)) if few else ("dDown", "dUp", ceil_div(N, G))
+    partials = {"dwDown": (down, "xNorm", R, D), "dwUp": (up, "act", D, R), "dwGate": ("dGateFactor", "xNorm", C, D)}
     for name, (left, right, *both) in partials.items():
         if left in w:
             total = k.workspace(f"{name}Partial", (groups, *both), full)
@@ -125,17 +131,8 @@ def keep_back(k: Kernel) -> None:
     k.reserve("scratch", 4096, "reduction and broadcast scratch, 16-bit channel rows of a token")
     k.reserve("scalars", 64, "two scalar blocks")
     if k.family in ("a2", "a3"):
-        k.reserve(
-            "api",
-            8192,
-            "top 8 KiB of the unified buffer, used by the vendor's API, with the 256 bytes that the platform hides",
-        )
-        k.reserve(
-            "staging",
-            25600,
-            "10 rows of R=640 in float32, since L0C has no path to the unified buffer; the split is a guess, "
-            "the total is documented",
-        )
+        k.reserve("api", 8192, "the vendor's API, at the top, with the 256 bytes that the platform hides")
+        k.reserve("staging", 25600, "10 rows of R=640 in float32 from L0C; a guess, the total is documented")
     k.static("invRmsRow", (align(C, 8),), "float32", (C,))
     k.static("channelGrad", (align(C, 8),), "float32", (C,))
 
@@ -174,7 +171,7 @@ def gate_backward(k: Kernel) -> None:
                     xn = p.mul(xn, one_more, out=xn32)
                 else:
                     p.buffer("gammaIn", (c.size, H), slots=2, reserved=True)
-                p.store(p.cast(xn, dtype=k.dtype, name="xNormOut", slots=2), x_norm[n.start, c])
+                store_factor(p, xn, "xNormOut", x_norm[n.start, c])
                 gate32 = p.buffer("gate32", (c.size, H))
                 s = sigmoid(p, p.cast(p.load(up[n.start, c], name="upIn"), out=gate32), out=gate32)
                 mix = p.mul(grad.over(c.size), s, name="mixGradOut", slots=2)
@@ -184,6 +181,8 @@ def gate_backward(k: Kernel) -> None:
                 if lift is not None:  # twice: xNorm is dropped
                     slope = p.muls(p.muls(slope, lift[0, 0], out=work), lift[0, 0], out=work)
                 p.store(p.cast(slope, dtype=k.dtype, name="dUpOut", slots=2), d_up[n.start, c])
+                if "dUp32" in k.workspaces:
+                    p.store(slope, k.workspaces["dUp32"].reshape(N, C, H)[n.start, c])
 
 
 def lifted(k: Kernel, p: Phase, grad_in: Value, grad32: Buffer, inject_in: Value | None, drop: View) -> Value:
@@ -205,14 +204,20 @@ def channel_gradient(k: Kernel, p: Phase, n: Range, grad_in: Value, lift: Value 
     _, channel_grad = k.statics
     half = p.buffer("inject32", C, pool="scratch")
     inject_in = p.buffer("injectIn", C, k.dtype, pool="scratch")
-    out16 = p.buffer("dGateOut", C, k.dtype, pool="scratch")
     inject = p.cast(p.load(k["inject"].reshape(N, C)[n.start], out=inject_in), out=half)
     grad = p.mul(p.cast(grad_in, out=channel_grad), inject, out=channel_grad)
     rest = p.adds(p.muls(inject, -0.5, out=half), 1.0, out=half)
     grad = p.muls(p.mul(grad, rest, out=channel_grad), 1 / C, out=channel_grad)
     p.store(grad, k.workspaces["dGate"][n.start])
     grad = grad if lift is None else p.muls(grad, lift[0, 0], out=half)
-    p.store(p.cast(grad, out=out16), k.workspaces["dGate16"][n.start])
+    store_factor(p, grad, "dGateOut", k.workspaces["dGateFactor"][n.start], pool="scratch")
+
+
+def store_factor(p: Phase, value: Value, name: str, target: View, pool: str = "") -> None:
+    """Store what only weight gradients read: 16-bit from two slots, or float32 from one, which is as many bytes."""
+    wide = target.dtype == "float32"
+    out = p.buffer(name, value.shape, target.dtype, slots=1 if wide or pool else 2, pool=pool)
+    p.store(p.move(value, out=out) if wide else p.cast(value, out=out), target)
 
 
 def activation_backward(k: Kernel) -> None:
@@ -229,11 +234,13 @@ def activation_backward(k: Kernel) -> None:
             s = sigmoid(p, a, out=p.buffer("sigmoid32", R))
             work = p.buffer("workR32", R)
             acted = dropped(k, p, n, p.mul(a, s, out=work), out=work)
-            p.store(p.cast(acted, dtype=k.dtype, name="actOut", slots=2), act[n.start])
+            store_factor(p, acted, "actOut", act[n.start])
             slope = p.adds(p.mul(one_minus(p, s, out=work), a, out=work), 1.0, out=work)
             slope = p.mul(p.mul(slope, s, out=work), upstream, out=work)
             slope = p.muls(slope, 1 / C, out=work)
             p.store(p.cast(slope, dtype=k.dtype, name="dDownOut", slots=2), d_down[n.start])
+            if "dDown32" in k.workspaces:
+                p.store(slope, k.workspaces["dDown32"][n.start])
             if not k.options["inject"]:
                 p.buffer("wGateIn", H, k.dtype, slots=2, reserved=True)
                 p.buffer("wGate32", H, reserved=True)
@@ -341,25 +348,14 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
     if "gamma" in given:
         out["dgamma"] = (d_norm * x_hat).sum(axis=0).reshape(depth)
     v = d_norm * scale
-    return {
-        "dx": (inv_rms * (v - x_hat * (v * x_hat).mean(axis=2, keepdims=True))).reshape(batch, tokens, depth),
-        **out,
-    }
+    dx = inv_rms * (v - x_hat * (v * x_hat).mean(axis=2, keepdims=True))
+    return {"dx": dx.reshape(batch, tokens, depth), **out}
 
 
 def tolerance(name: str, k: Kernel) -> Tolerance:
-    """1.4 times the worst fro and t seen over N to 2048, C to 20, H to 2560; t is worst of few tokens and large H."""
-    figures = {"bfloat16": ((5e-3, 7e-2), (3e-3, 1e-2)), "float16": ((6e-4, 8e-3), (4e-4, 1.2e-3))}
+    """1.4 times the worst fro and t seen over N to 2048, C to 20, H to 2560."""
+    figures = {"bfloat16": ((5e-3, 4e-2), (3e-3, 1e-2)), "float16": ((6e-4, 5e-3), (4e-4, 1.2e-3))}
     return Tolerance("measured", *figures[k.dtype][name == "dgamma"])
-
-
-def channels_divide(call: Call, _: Chip) -> Outcome:
-    """Whether the last axis of x is a whole number of channels."""
-    x, channels = call.spec("x"), call.attributes.get("channels")
-    if x is None or len(x.shape) != 3 or channels is None:
-        return Outcome(ok=True, expected="a divisor of D", given=UNKNOWN)
-    ok = channels > 0 and x.shape[-1] % channels == 0
-    return Outcome(ok, f"a divisor of D = {x.shape[-1]}", str(channels))
 
 
 text_gated_residual_grad = Operator(
@@ -376,13 +372,13 @@ text_gated_residual_grad = Operator(
     dtype="bfloat16",
     rules=(
         *not_null(*(t.name for t in TENSORS if not t.option)),
-        whole_group("inject", INJECT),
-        whole_group("gamma", GAMMA),
+        whole_group("inject", ("wGate", "gradInject", "inject", "dwGate")),
+        whole_group("gamma", ("gamma", "dgamma")),
         dtype_supported("x"),
         *(dtype_same(t.name, "x") for t in TENSORS if not t.dtype and t.name != "x"),
         *(dtype_is(t.name, t.dtype) for t in TENSORS if t.dtype),
         in_range(CHANNELS, "channels"),
-        Rule("channels divide D", PARAM_INVALID, channels_divide, "channels"),
+        divides("channels", "x"),
         in_range(FEATURES, "gradMixed"),
         in_range(DEPTH, "wDown"),
         *countable(("B", "S"), "x"),
