@@ -17,7 +17,7 @@ def cube_plan(
 ) -> PhasePlan:
     """The plan of a matrix product with the fewest cycles; `wanted` fixes tiles "m", "n", "k1" and "cores" by hand."""
     limits = list(limits)
-    options = cube_options(phase, dims, chip, limits, wanted)
+    options = _large(cube_options(phase, dims, chip, limits, wanted), wanted.get("cores", chip.cores.cube))
     plans = sorted((_planned(phase, dims, chip, o) for o in options), key=_bound)
     best = plans[0]
     for other in plans[1:]:
@@ -59,6 +59,19 @@ def cube_options(
         count = {a: -(-extent[a] // tiles[a]) for a in extent}
         out += [{**tiles, "k1": depth, **parts} for parts in _grids(groups, count["m"], count["n"], cores)]
     return out
+
+
+def _large(options: list[dict[str, int]], cores: int) -> list[dict[str, int]]:
+    """The options without those that could have four times the area with every core still at work.
+
+    Twice the area only copies less, but a smaller tile starts its first product and ends its last one sooner.
+    """
+    busy = {(o["m"], o["n"]) for o in options if math.prod(v for k, v in o.items() if k.startswith("cores.")) == cores}
+
+    def could_grow(o: dict[str, int]) -> bool:
+        return any((o["m"] * i, o["n"] * 4 // i) in busy for i in (1, 2, 4))
+
+    return [o for o in options if not could_grow(o)] or options
 
 
 def _grids(groups: int, rows: int, columns: int, cores: int) -> list[dict[str, int]]:
