@@ -30,6 +30,14 @@ MAIN = (
 WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D": 24, "M": 20, "K": 70}
 
 
+OTHER_KERNELS: dict[str, dict[str, Any]] = {
+    "text_gated_residual_grad": {"B": 2, "S": 20, "C": 3, "H": 48, "R": 16},
+    "glu_backward": {"self": (2, 36000), "dim": 1},
+    "glu": {"self": (2, 36000), "dim": 1},
+}
+"""Sizes for which another kernel runs than for the small ones: many tokens, large rows."""
+
+
 def chips_of(op: Operator) -> list[Chip]:
     """The chips that have the operator."""
     return [chip for chip in map(load_chip, chips_shipped()) if chip.family in op.products]
@@ -47,6 +55,11 @@ def small(op: Operator, wanted: Mapping[str, int] = WANTED) -> dict[str, int]:
     return {d.name: -(-sizes[d.name] // d.multiple_of) * d.multiple_of for d in named}
 
 
+def kinds(op: Operator) -> list[dict[str, Any]]:
+    """Sizes of every kernel that the operator has."""
+    return [small(op), *([OTHER_KERNELS[op.name]] if op.name in OTHER_KERNELS else [])]
+
+
 def choices(op: Operator) -> Iterator[dict[str, bool]]:
     """All combinations of the options."""
     names = [o.name for o in op.options]
@@ -62,6 +75,11 @@ def cases(*, every_chip: bool) -> list[tuple[str, str, str]]:
         for chip in chips_of(op) if every_chip else one_chip_each(op):
             out += [(name, chip.name, dtype) for dtype in op.dtypes[chip.family]]
     return out
+
+
+def cases_of_kernels() -> list[tuple[str, str, str, dict[str, Any]]]:
+    """(operator, chip, dtype, sizes) of every kernel on one chip of a family."""
+    return [(*case, sizes) for case in cases(every_chip=False) for sizes in kinds(load_operator(case[0]))]
 
 
 def made_up(planned: Plan, seed: int = 0) -> dict[str, Any]:

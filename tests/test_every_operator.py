@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import operators
-from tests.operators import cases, executed, judge, made_up, planned
+from tests.operators import cases, cases_of_kernels, executed, judge, made_up, planned
 from tests.reference import formats, text_gated_residual, tolerance
 from tilesim.accuracy import verify
 from tilesim.chip import load_chip
@@ -18,7 +18,7 @@ from tilesim.views import Buffer, Tensor
 
 PR = load_chip("ascend950pr")
 FLOATS = ("bfloat16", "float16")
-few = settings(max_examples=12, deadline=None, derandomize=True)
+few = settings(max_examples=12, derandomize=True)
 
 
 @pytest.mark.parametrize(("name", "chip", "dtype"), cases(every_chip=True))
@@ -28,10 +28,10 @@ def test_results_match_the_reference(name, chip, dtype):
     judge(one, inputs, executed(one, inputs))
 
 
-@pytest.mark.parametrize(("name", "chip", "dtype"), cases(every_chip=False))
-def test_all_combinations_of_options(name, chip, dtype):
+@pytest.mark.parametrize(("name", "chip", "dtype", "sizes"), cases_of_kernels())
+def test_all_combinations_of_options(name, chip, dtype, sizes):
     for options in operators.choices(load_operator(name)):
-        one = planned(name, chip, dtype, **options)
+        one = planned(name, chip, dtype, sizes, **options)
         every_buffer_is_written_and_read(one.kernel)
         inputs = made_up(one, seed=1)
         judge(one, inputs, executed(one, inputs))
@@ -63,7 +63,7 @@ def test_instructions_have_rows(name):
 def test_gated_residual_of_any_shape(name, dtype):
     @few
     @given(
-        tokens=st.tuples(st.integers(1, 3), st.integers(1, 7)),
+        tokens=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 3, 7, 20, 40])),
         channels=st.integers(1, 20),
         sides=st.tuples(st.integers(1, 9), st.integers(1, 5)),
         options=st.tuples(st.booleans(), st.booleans()),
@@ -103,7 +103,7 @@ def test_gated_residual_without_tokens(name, lead):
 
 def test_float16_gradients_do_not_underflow():
     for scale in (1e-3, 1e-4, 1e-5):
-        for sizes in ({"B": 2, "S": 16, "C": 4, "H": 256, "R": 64}, {"B": 1, "S": 32, "C": 20, "H": 48, "R": 16}):
+        for sizes in ({"B": 2, "S": 24, "C": 4, "H": 256, "R": 64}, {"B": 1, "S": 8, "C": 20, "H": 48, "R": 16}):
             inputs = text_gated_residual.random_inputs(sizes, "float16", grad_scale=scale)
             found = executed(planned("text_gated_residual_grad", PR, "float16", sizes), inputs)
             for name, expected in text_gated_residual.backward(inputs, sizes["C"]).items():
