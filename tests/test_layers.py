@@ -12,7 +12,7 @@ PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
     "files shown status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
-    "chip_problems platform_ini chip isa",
+    "chip_problems platform_ini chip isa kernel_names",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
     "ops fits judge flow execute banks traffic fusion cost",
     "schedule remedies checker",

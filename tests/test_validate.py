@@ -9,7 +9,11 @@ from tilesim.cases import Unmapped, case_of
 from tilesim.chip import load_chip
 from tilesim.error_bands import accuracy
 from tilesim.errors import BadInput
+from tilesim.kernel_names import library_entry
 from tilesim.measured import SHIPPED, load_measured, measured_csv
+from tilesim.plan import plan
+from tilesim.prediction import timed
+from tilesim.timeline import simulate
 from tilesim.validate import correlation, validate
 from tilesim.validation_plot import scatter
 
@@ -177,6 +181,37 @@ def test_error_bands():
     assert str(accuracy("ascend910b2", "text_gated_residual_grad")).startswith("unvalidated")
     changed = load_chip("ascend910b2").override({"memory.l2.size_bytes": 1 << 28})
     assert "set by hand" in str(accuracy(changed, "matmul"))
+
+
+def test_accuracy_is_of_the_shipped_figures_not_of_a_name():
+    shipped = load_chip("ascend950pr")
+    assert accuracy(shipped, "exp").validated
+    data = shipped.model_dump(by_alias=True)
+    data["clock"]["vector_hz"] = 3_000_000_000
+    edited = type(shipped).model_validate(data)
+    assert not accuracy(edited, "exp").validated
+    assert "clock.vector_hz differs" in str(accuracy(edited, "exp"))
+
+
+def test_an_estimate_has_the_fixed_time_of_the_vendors_kernel():
+    chip = load_chip("ascend910b2")
+    timeline = simulate(plan("exp", {"x": (1023, 1023)}, chip=chip, dtype="bfloat16"))
+    assert timeline.launch_from == "kernels.exp"
+    assert timeline.launch_us == chip.kernels["exp"].fixed_us
+    assert "kernels.exp" in timeline.estimate
+    assert timeline.time_us == pytest.approx(timed(timeline.plan).time_us)
+    own = simulate(plan("add", {"x1": (1023, 1023)}, chip=chip))
+    assert own.launch_from == "launch"
+    assert "for want of a fixed time in kernels.add" in own.estimate
+
+
+def test_an_entry_may_have_the_vendors_name():
+    chip = load_chip("ascend910b2")
+    data = chip.model_dump(by_alias=True)
+    data["kernels"] = {"foreach_addcdiv_scalar": data["kernels"]["addcdiv"], "gemm": data["kernels"]["exp"]}
+    other = type(chip).model_validate(data)
+    names = [library_entry(other, name) for name in ("addcdiv", "matmul", "exp")]
+    assert names == ["foreach_addcdiv_scalar", "gemm", ""]
 
 
 def test_a_fit_says_what_it_changed_and_how_it_holds():

@@ -8,39 +8,11 @@ from typing import Any
 
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput
+from tilesim.kernel_names import NAMES
 from tilesim.operator import Operator
 from tilesim.samples import product
 
 Shape = tuple[int, ...]
-
-NAMES: Mapping[str, str] = {
-    "add": "add",
-    "addcdiv": "addcdiv",
-    "adamw": "adam_w",
-    "applyadamw": "adam_w",
-    "applyadamwv2": "adam_w",
-    "copy": "copy",
-    "dynamicquant": "dynamic_quant",
-    "exp": "exp",
-    "foreachaddcdivscalar": "addcdiv",
-    "gelu": "gelu",
-    "geluv2": "gelu",
-    "gemm": "matmul",
-    "identity": "copy",
-    "matmul": "matmul",
-    "matmulv2": "matmul",
-    "matmulv3": "matmul",
-    "maximum": "maximum",
-    "mish": "mish",
-    "mul": "mul",
-    "rmsnorm": "rms_norm",
-    "sigmoid": "sigmoid",
-    "softmax": "softmax",
-    "softmaxv2": "softmax",
-    "swiglu": "swi_glu",
-    "tensormove": "copy",
-}
-"""Kernel types of the vendor's profiler and of benchmarks, lower case without underscores, to our operators."""
 
 FAMILY: Mapping[str, str] = {
     **dict.fromkeys(

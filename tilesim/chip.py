@@ -284,6 +284,11 @@ def chips_shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _shipped().glob("*.toml")))
 
 
+def load_shipped(name: str) -> Chip | None:
+    """The chip of that name that comes with the package, whatever other directories there are; None without one."""
+    return _from_toml(_shipped() / f"{name.lower()}.toml") if name.lower() in chips_shipped() else None
+
+
 def chips_found(directory: str | Path | None = None) -> tuple[str, ...]:
     """The names that `load_chip` knows: the caller's own chips and the shipped ones."""
     return tuple(sorted(_files(directory)))

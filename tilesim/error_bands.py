@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilesim.cases import FAMILY
-from tilesim.chip import Chip
+from tilesim.chip import Chip, load_shipped
 from tilesim.validate import Validation
 
 TABLE = Path(__file__).parent / "data" / "accuracy.csv"
 COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_mape", "source")
 """Errors in percent of measured times; held_out_mape is of rows that the figures were not fitted to."""
+
+NAMED = 3
+"""As many figures are named where a chip is not the shipped one."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,39 @@ def accuracy(chip: Chip | str, operator: str) -> Accuracy:
     kind = FAMILY.get(operator, "")
     if not kind:
         return Accuracy(name, kind, why=f"no kernel like {operator} was compared with a measurement")
-    changed = () if isinstance(chip, str) else tuple(chip.overridden)
-    if changed:
-        return Accuracy(name, kind, why=f"{', '.join(changed)} set by hand")
+    if not isinstance(chip, str):
+        changed = tuple(chip.overridden)
+        if changed:
+            return Accuracy(name, kind, why=f"{', '.join(changed)} set by hand")
+        differing = _differing(chip)
+        if differing:
+            return Accuracy(name, kind, why=differing)
     found = _table().get((name.lower(), kind))
     return found or Accuracy(name, kind, why=f"no measured {kind} kernel of {name}")
+
+
+def _differing(chip: Chip) -> str:
+    """Why a chip is not the one that was measured: its figures that move times and are not those shipped."""
+    shipped = _shipped(chip.name.lower())
+    if shipped is None:
+        return ""
+    mine = _moving(chip)
+    keys = [key for key in mine | shipped if mine.get(key) != shipped.get(key)]
+    if not keys:
+        return ""
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return f"this {chip.name} is not the shipped one: {', '.join(keys[:NAMED])}{more} differ{'s' * (len(keys) == 1)}"
+
+
+def _moving(chip: Chip) -> dict[str, object]:
+    """The figures of a chip; what the system keeps of a workspace moves no time."""
+    return {f.key: f.value for f in chip.figures() if not f.key.startswith("workspace.")}
+
+
+@functools.lru_cache(maxsize=32)
+def _shipped(name: str) -> dict[str, object] | None:
+    found = load_shipped(name)
+    return None if found is None else _moving(found)
 
 
 def table_text(validations: Iterable[Validation], source: str) -> str:

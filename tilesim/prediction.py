@@ -9,10 +9,9 @@ from tilesim.cases import Case
 from tilesim.chip import Chip
 from tilesim.measured import EMPTY
 from tilesim.plan import Plan, plan
-from tilesim.timeline import clock_hz
+from tilesim.timeline import LAUNCH, clock_hz, launch_us, launches_us
 
-LAUNCH = "launch"
-"""The fixed time of a kernel without an entry of its own: that of the chip's launch table."""
+__all__ = ["LAUNCH", "Prediction", "moved_to", "predict", "timed"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def predict(case: Case, chip: Chip, *, library: bool = True) -> Prediction:
     Raises what `plan` raises.
     """
     if case.operator == EMPTY:
-        return Prediction(0.0, _launch_us(chip, case.tiles["cores"]), LAUNCH)
+        return Prediction(0.0, launch_us(chip, case.tiles["cores"]), LAUNCH)
     if case.memories:
         chip = chip.override(case.memories)
     made = plan(case.operator, case.given, chip=chip, dtype=case.dtype, tiles=case.tiles, **case.options)
@@ -55,17 +54,11 @@ def timed(made: Plan, *, library: bool = True) -> Prediction:
         phases += one.cycles / hz * 1e6
         for pipe, cycles in one.busy_cycles.items():
             pipes[pipe] = pipes.get(pipe, 0.0) + cycles / hz * 1e6
-    phases += chip.launch.sync_us * max(len(made.phases) - 1, 0)
-    entry = chip.kernels.get(made.operator.name) if library else None
-    if entry is not None:
-        return Prediction(phases, entry.fixed_us, f"kernels.{made.operator.name}", pipes, made)
-    return Prediction(phases, _launch_us(chip, made.block_dim), LAUNCH, pipes, made)
+    launches, origin = launches_us(made, library=library)
+    phases += chip.launch.sync_us * max(len(made.phases) - len(launches), 0)
+    return Prediction(phases, sum(launches), origin, pipes, made)
 
 
 def moved_to(made: Plan, chip: Chip) -> Plan:
     """The same plan, tile by tile, on a chip with other rates and latencies."""
     return replace(made, chip=chip, phases=tuple(one.on(chip) for one in made.phases))
-
-
-def _launch_us(chip: Chip, blocks: int) -> float:
-    return chip.launch.base_us + chip.launch.block_us * max(blocks - 1, 0)

@@ -11,6 +11,7 @@ from tilesim.chip import Chip
 from tilesim.events import Event, phase_events, widest
 from tilesim.flow import is_pattern, trips
 from tilesim.isa import ISA, ROUTES
+from tilesim.kernel_names import library_entry
 from tilesim.nest import Nest, Run
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
@@ -20,6 +21,8 @@ from tilesim.views import View
 
 LATENCY_SHARE = 1.15
 """A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
+LAUNCH = "launch"
+"""The table of what a launch takes whose operator has no fixed time of its own."""
 SAMPLE = 1500
 """Instructions that a sample of a phase has at most: some tens of milliseconds."""
 SECONDARY = ("fitted", "guess", "override")
@@ -108,9 +111,11 @@ class Timeline(Shown):
     plan: Plan
     phases: tuple[PhaseTime, ...]
     launch_us: float
-    """From a call to the first instruction, more with every block; of all launches."""
+    """From a call to the first instruction, of all launches: the library kernel's own fixed time, or the chip's."""
     sync_us: float
     """All cores waiting for each other, of all syncs."""
+    launch_from: str = LAUNCH
+    """The table of the chip that the launch is from: "kernels.<operator>", or "launch" where there is no such entry."""
 
     @property
     def cycles(self) -> int:
@@ -156,7 +161,8 @@ class Timeline(Shown):
     def rests_on(self) -> dict[str, tuple[str, ...]]:
         """Status -> keys of the chip's figures that the times use and that are fitted, guessed or set by hand."""
         used = dict.fromkeys(key for one in self.plan.phases for key in figures_used(one))
-        used |= dict.fromkeys(["launch.base_us", "launch.block_us"])
+        own = self.launch_from != LAUNCH
+        used |= dict.fromkeys([f"{self.launch_from}.fixed_us"] if own else ["launch.base_us", "launch.block_us"])
         if self.sync_us:
             used["launch.sync_us"] = None
         found: dict[str, list[str]] = {status: [] for status in SECONDARY}
@@ -167,12 +173,28 @@ class Timeline(Shown):
 
     @property
     def estimate(self) -> str:
-        """How far the times can be trusted: the tables with figures that are fitted, guessed or set by hand."""
+        """How far the times can be trusted: the tables with figures that are fitted, guessed or set by hand.
+
+        Also what the launch is from.
+        """
         parts = []
         for status, keys in self.rests_on.items():
             tables = list(dict.fromkeys(key.rpartition(".")[0] for key in keys))
             parts.append(f"{WORDS[status]} in {', '.join(tables)}")
-        return f"an estimate with {'; '.join(parts)}" if parts else "an estimate from measured and documented figures"
+        rests = f"an estimate with {'; '.join(parts)}" if parts else "an estimate from measured and documented figures"
+        return f"{rests}; {self.launch_note}"
+
+    @property
+    def launch_source(self) -> str:
+        """What the launch is from, short."""
+        return "the chip's launch figures" if self.launch_from == LAUNCH else f"{self.launch_from}.fixed_us"
+
+    @property
+    def launch_note(self) -> str:
+        """What the launch is from, in words."""
+        if self.launch_from == LAUNCH:
+            return f"launch by the chip's figures, for want of a fixed time in kernels.{self.plan.operator.name}"
+        return f"launch is the fixed time of the vendor's kernel, {self.launch_from}"
 
     def waits(self, phase: str) -> dict[str, float]:
         """What the busiest pipe of a phase waits for, to its share of the waiting; largest first.
@@ -226,6 +248,7 @@ class Timeline(Shown):
             "time_us": round(self.time_us, 6),
             "launch_us": round(self.launch_us, 6),
             "sync_us": round(self.sync_us, 6),
+            "launch_from": self.launch_from,
             "busy_cycles": self.busy_cycles,
             "bottleneck": self.bottleneck,
             "estimate": self.estimate,
@@ -243,12 +266,11 @@ class Timeline(Shown):
 def simulate(plan: Plan) -> Timeline:
     """The timeline of a plan: exact under the chip's prices, whatever the number of tiles.
 
-    A phase takes the cycles of its slowest core at the clock of its cores. Launch and sync come from the chip's table
-    of that name; a vendor library's own fixed time is not in it.
+    A phase takes the cycles of its slowest core at the clock of its cores. An operator with an entry in the chip's
+    table of the vendor's kernels has that fixed time, which includes the launch; others have the chip's launch.
     """
     chip = plan.chip
-    launches = [one.cores for one in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
-    launch_us = [chip.launch.base_us + chip.launch.block_us * max(blocks - 1, 0) for blocks in launches]
+    launch_us, launch_from = launches_us(plan)
     at, synced, phases = 0.0, 0.0, []
     for i, one in enumerate(plan.phases):
         if i < len(launch_us):
@@ -258,7 +280,25 @@ def simulate(plan: Plan) -> Timeline:
             synced += chip.launch.sync_us
         phases.append(_phase_time(one, chip, at))
         at += phases[-1].time_us
-    return Timeline(plan, tuple(phases), sum(launch_us), synced)
+    return Timeline(plan, tuple(phases), sum(launch_us), synced, launch_from)
+
+
+def launches_us(plan: Plan, *, library: bool = True) -> tuple[list[float], str]:
+    """The time of every launch, and the table of the chip that it is from.
+
+    Without `library` it is the chip's own for every operator, as for a sample that is not the library's kernel.
+    """
+    chip = plan.chip
+    entry = library_entry(chip, plan.operator.name) if library and plan.phases and not plan.kernel.launches else ""
+    if entry:
+        return [chip.kernels[entry].fixed_us], f"kernels.{entry}"
+    launches = [one.cores for one in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
+    return [launch_us(chip, blocks) for blocks in launches], LAUNCH
+
+
+def launch_us(chip: Chip, blocks: int) -> float:
+    """What the launch of so many blocks takes by the chip's own figures."""
+    return chip.launch.base_us + chip.launch.block_us * max(blocks - 1, 0)
 
 
 def clock_hz(chip: Chip, core_kind: str) -> float:

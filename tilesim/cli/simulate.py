@@ -72,7 +72,7 @@ def show(timeline: Timeline) -> None:
 
 def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
     yield "bottleneck", timeline.bottleneck
-    yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us"
+    yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us ({timeline.launch_source})"
     yield "accuracy", known_accuracy(timeline.plan)
     for status, keys in timeline.rests_on.items():
         if status != "override":
