@@ -6,6 +6,7 @@ Each function returns rules to put into an operator's list, in the order in whic
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilesim.chip import Chip
@@ -32,12 +33,17 @@ def product(op: Operator) -> Rule:
 def rules_of(op: Operator) -> tuple[Rule, ...]:
     """The rule that the chip is a product of the operator, then its own rules.
 
-    An operator that states none has those that its tensors and dims declare. A kernel is recorded on the promise that a
-    dim is a multiple, so that is a rule whether it is stated or not.
+    An operator that states none has those that its tensors and dims declare. A kernel is recorded on the promise that
+    sizes are counts, that a dim is not below its least and that it is a multiple, so those are rules whether they are
+    stated or not; where a rule is stated about the range of every dim, those are about sizes too.
     """
     own = tuple(op.rules) or tuple(_declared(op))
     stated = {rule.name for rule in own}
-    promised = (multiple(d, op.lead) for d in op.dims if d.multiple_of > 1)
+    limited = {name for rule in own for name in rule.over}
+    promised = [in_range(d, op.lead) for d in op.dims if d.least > 0 and d.name not in limited]
+    promised += [multiple(d, op.lead) for d in op.dims if d.multiple_of > 1]
+    if not op.rules or any(d.name not in limited for d in op.dims):
+        promised.insert(0, sizes_exist(op.lead))
     return (product(op), *own, *(rule for rule in promised if rule.name not in stated))
 
 
@@ -152,6 +158,27 @@ def axis(name: str, index: int, dim: str, *, status: Status = PARAM_INVALID, til
         return Outcome(ok, f"{dim} = {UNKNOWN if size is None else size}", given)
 
     return Rule(f"{name} axis {index}", status, test, name, tiling=tiling)
+
+
+def sizes_exist(name: str, *, status: Status = PARAM_INVALID) -> Rule:
+    """The rule that no tensor has a negative size, nor one or a number of elements beyond 64 bits.
+
+    `name` is the leading tensor, which is looked at first and shown where nothing is wrong.
+    """
+
+    def test(call: Call, _: Chip) -> Outcome:
+        specs = {n: call.spec(n) for n in dict.fromkeys((name, *call.specs))}
+        shapes = {n: spec.shape for n, spec in specs.items() if spec is not None}
+        expected = f"each 0..{INT64_MAX}"
+        for one, sizes in shapes.items():
+            if any(not 0 <= size <= INT64_MAX for size in sizes):
+                return Outcome(ok=False, expected=expected, given=f"{one} {list(sizes)}", parameter=one)
+            if math.prod(sizes) > INT64_MAX:
+                given = f"{one} of {math.prod(sizes)} elements"
+                return Outcome(ok=False, expected=f"at most {INT64_MAX} elements", given=given, parameter=one)
+        return Outcome(ok=True, expected=expected, given=_shown(call, name, _list))
+
+    return Rule(f"{name} sizes", status, test, name)
 
 
 def in_range(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:

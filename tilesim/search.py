@@ -50,6 +50,8 @@ class Candidate:
     """Whether it is what the plan has."""
     reason: str
     """Who chose it and what it loses, or why it was turned down."""
+    grid: str = ""
+    """Of matrix products, cores over tiles of m and of n, such as "4 x 8", with those over groups before them."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain data."""
@@ -112,12 +114,13 @@ def search_table(candidates: Sequence[Candidate]) -> Table:
         Column("tiles", "", "tile sizes [elements]"),
         Column("slots", "", "slots of the buffers, where they are others than the operator's"),
         Column("cores", "cores"),
+        Column("grid", "", "cores over tiles of m and of n, of matrix products"),
         Column("cycles", "cycles", "of the slowest core"),
         Column("longest_pipe", "cycles", "what the longest pipe takes alone"),
         Column("reason"),
     )
     rows = [
-        (c.phase, c.rank, c.chosen, _words(c.tiles), c.slots, c.cores, c.cycles, c.bound_cycles, c.reason)
+        (c.phase, c.rank, c.chosen, _words(c.tiles), c.slots, c.cores, c.grid, c.cycles, c.bound_cycles, c.reason)
         for c in candidates
     ]
     planned_cycles = sum(c.cycles or 0 for c in candidates if c.chosen)
@@ -189,6 +192,8 @@ def _vector_trials(plan: Plan, one: PhasePlan, kernels: Mapping[str, Kernel]) ->
     """Every tiling of a vector phase that is worth a look."""
     cores = plan.chip.cores.vector
     yield _Trial(one.tiles, RECORDED, one.cores, one)
+    if not one.cycles:  # nothing to divide
+        return
     for name, phase, limits in _variants(plan, one, kernels):
         largest = vector_plan(phase, plan.sizes, plan.chip, limits, {})
         choices = [_values(phase, largest, one, tile, beyond=name == RECORDED) for tile in phase.tiles]
@@ -309,9 +314,7 @@ def _ranked(one: PhasePlan, trials: Sequence[_Trial]) -> list[Candidate]:
     """The candidates of a phase, the fastest first, then those that were turned down."""
     unique: dict[tuple[Any, ...], _Trial] = {}
     for trial in trials:
-        parts = f"{one.phase.name}.cores."
-        grid = () if trial.plan is None else tuple(v for n, v in trial.plan.sizes.items() if n.startswith(parts))
-        unique.setdefault((tuple(trial.tiles.items()), trial.slots, trial.cores, grid), trial)
+        unique.setdefault((tuple(trial.tiles.items()), trial.slots, trial.cores, _grid(trial)), trial)
     fitting = [trial for trial in unique.values() if trial.plan is not None]
     for trial in fitting:
         trial.bound = _bound(trial.plan)
@@ -342,8 +345,26 @@ def _candidate(one: PhasePlan, trial: _Trial, rank: int | None, best: int) -> Ca
             place = f"best: {one.cycles - cycles:,} cycles less than the plan ({100 * (cycles / one.cycles - 1):.1f} %)"
         reason = f"{_chooser(one)}; {place}" if chosen else place
     return Candidate(
-        one.phase.name, dict(trial.tiles), trial.slots, trial.cores, cycles, trial.bound, rank, chosen, reason
+        one.phase.name,
+        dict(trial.tiles),
+        trial.slots,
+        trial.cores,
+        cycles,
+        trial.bound,
+        rank,
+        chosen,
+        reason,
+        _grid(trial),
     )
+
+
+def _grid(trial: _Trial) -> str:
+    """The grid of cores of a matrix product, "" for any other phase."""
+    if trial.plan is None:
+        return ""
+    parts = f"{trial.plan.phase.name}.cores."
+    counts = {n.removeprefix(parts): v for n, v in trial.plan.sizes.items() if n.startswith(parts)}
+    return " x ".join(str(v) for n, v in counts.items() if n != "group" or v > 1)
 
 
 def _chooser(one: PhasePlan) -> str:

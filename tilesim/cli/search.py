@@ -55,7 +55,7 @@ def _phase(candidates: list[Candidate], *, everything: bool) -> None:
             shown(c.rank) or "-",
             ", ".join(f"{name} {size:,}" for name, size in c.tiles.items()),
             c.slots,
-            c.cores,
+            f"{c.cores:,} = {c.grid}" if " x " in c.grid else c.cores,
             shown(c.cycles),
             c.reason,
         )

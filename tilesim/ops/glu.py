@@ -14,9 +14,9 @@ from tilesim.dtypes import itemsize
 from tilesim.elementwise import computed_in
 from tilesim.functions import load_as, sigmoid, store_as
 from tilesim.operator import Argument, Attribute, Call, Operator, result
-from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, sizes_exist, tolerance
+from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.program import Kernel, Phase
-from tilesim.rules import dtype_supported, not_null, rank, shape
+from tilesim.rules import dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.views import View
 
 LANES = 64
@@ -85,7 +85,7 @@ glu = Operator(
         rank("self", 0, MOST_AXES),
         rank("out", 0, MOST_AXES),
         rank("self", 1, MOST_AXES),
-        sizes_exist,
+        sizes_exist("self"),
         dim_in_range,
         even,
         shape("out"),

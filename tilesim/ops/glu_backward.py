@@ -21,8 +21,7 @@ from tilesim.functions import one_minus, sigmoid
 from tilesim.isa import REGISTERS
 from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, Work, result
 from tilesim.program import Kernel, Phase
-from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
-from tilesim.shapes import INT64_MAX
+from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.sizes import Size
 from tilesim.status import PARAM_INVALID, TILING_ERROR
 from tilesim.tolerance import Tolerance
@@ -275,12 +274,6 @@ def _even(call: Call, _: Chip) -> Outcome:
     return Outcome(own.shape[dim] % 2 == 0, "an even number", str(own.shape[dim]))
 
 
-def _sizes_exist(call: Call, _: Chip) -> Outcome:
-    own = call.spec("self")
-    ok = own is None or all(0 <= size <= INT64_MAX for size in own.shape)
-    return Outcome(ok, f"each 0..{INT64_MAX}", str(list(own.shape)) if own else UNKNOWN)
-
-
 def _tiled(call: Call, chip: Chip) -> bool:
     """Whether the tiling runs: on the kernel's route, for a tensor with elements."""
     return route(call, chip) == "kernel" and all(call.dims.values())
@@ -323,7 +316,6 @@ def _has_elements(call: Call, chip: Chip) -> Outcome:
 
 dim_in_range = Rule("dim range", PARAM_INVALID, _dim_in_range, "dim", tiling=(3, "dim-range"))
 even = Rule("split axis even", PARAM_INVALID, _even, "self", tiling=(4, "odd-split"))
-sizes_exist = Rule("self sizes", PARAM_INVALID, _sizes_exist, "self")
 
 composed = Operator(
     name="glu_backward",
@@ -345,7 +337,7 @@ composed = Operator(
         rank("out", 0, MOST_AXES),
         rank("gradOut", 0, MOST_AXES),
         rank("self", 1, MOST_AXES),
-        sizes_exist,
+        sizes_exist("self"),
         dim_in_range,
         even,
         shape("gradOut"),

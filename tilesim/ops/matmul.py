@@ -18,13 +18,18 @@ WIDE = "float32 result"
 
 
 def variant(call: Call, _: Chip) -> str:
-    """Whether the result is float32 although the factors are not."""
+    """Whether the result is "empty", or float32 although the factors are not."""
+    if not call.dims.get("M", 1) * call.dims.get("N", 1):
+        return "empty"
     y = call.spec("y")
     return WIDE if y is not None and y.dtype == "float32" and call.dtype != "float32" else ""
 
 
 def kernel(k: Kernel) -> None:
-    """Record the phase."""
+    """Record the phase; nothing is launched for no elements."""
+    if k.variant == "empty":
+        k.route = "empty"
+        return
     y = replace(k["y"], dtype="float32") if k.variant == WIDE else k["y"]
     cube.matmul(k, "matmul", k["x1"], k["x2"], y)
 

@@ -23,7 +23,9 @@ SLOTS = {(False, 4): 1, (False, 2): 2, (True, 4): 2, (True, 2): 2}
 
 
 def variant(call: Call, chip: Chip) -> str:
-    """Whether whole rows fit."""
+    """Whether whole rows fit, or there are none: "empty"."""
+    if not call.dims.get("X", 1):
+        return "empty"
     size = itemsize(call.dtype)
     per_element = 2 * SLOTS[chip.family == "950", size] * size + (8 if size == 2 else 4)
     row = call.dims.get("D", 1)
@@ -37,7 +39,10 @@ def reciprocal_root(p: Phase, squares: Value, out: Target) -> Value:
 
 
 def kernel(k: Kernel) -> None:
-    """Record the phase."""
+    """Record the phase; nothing is launched without rows."""
+    if k.variant == "empty":
+        k.route = "empty"
+        return
     if k.variant == LONG:
         long_rows(k)
         return
