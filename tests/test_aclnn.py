@@ -243,6 +243,15 @@ def test_glu_writes_through_gaps_and_reads_through_gaps():
     assert not room[:, :, ::2].any()
 
 
+def test_an_output_of_one_row_for_all_is_refused():
+    given = glu_arrays((4, 6))
+    given["out"] = np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), (4, 6), (0, 4))
+    executor = get_workspace_size(GLU, **given, chip=PR)[2]
+    with pytest.raises(BadInput, match="its elements share memory"):
+        executor.run()
+    assert not given["out"].any()
+
+
 def test_glu_in_place():
     plain, same = glu_arrays((4, 6)), glu_arrays((4, 6))
     same["out"] = same["self"]

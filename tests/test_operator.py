@@ -1,5 +1,6 @@
 """Operators as they are declared, found and called: shapes, words, files, recording."""
 
+import itertools
 import json
 from textwrap import dedent
 
@@ -9,16 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim.calls import bind, parse, resized
+from tests.operators import chips_of, small
+from tilesim.calls import bind, in_words, parse, resized
 from tilesim.checker import check
 from tilesim.chip import load_chip
+from tilesim.dtypes import DTYPES
 from tilesim.errors import BadInput, BadOperator
 from tilesim.fits import inequalities
 from tilesim.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator, operators_shipped
+from tilesim.plan import plan
 from tilesim.rules import not_null
 from tilesim.shapes import Pattern, Solution, TensorSpec
 from tilesim.sizes import dim
+from tilesim.sweep import sweep
 
 CHIP = load_chip("ascend950pr")
 GATED = load_operator("text_gated_residual_grad")
@@ -175,8 +180,143 @@ def test_all_problems_come_at_once():
 
 
 def test_a_size_that_nothing_tells_is_missing():
-    assert [p.split(" ")[0] for p in problems_of(bind, GATED, {"B": 1, "S": 8, "H": 16})] == ["C", "R"]
-    assert problems_of(bind, GLU, {}) == ("N is missing: give N=... or the shape of gradOut or self",)
+    told = {"B": 1, "S": 8, "H": 16}
+    assert [p.split(" ")[0] for p in problems_of(check, GATED, told, chip=CHIP)] == ["C", "R"]
+    assert problems_of(check, GLU, {}, chip=CHIP) == ("N is missing: give N=... or the shape of gradOut or self",)
+
+
+@pytest.mark.parametrize("told", [{"x": (1, 2, 128)}, {"x": (1, 2, 128), "D": 128}, {"B": 1, "S": 2, "D": 128}])
+def test_sizes_that_follow_from_each_other_are_asked_for_together(told):
+    places = "give one of C=..., H=..., channels=... or the shape of gradMixed or invRms"
+    assert problems_of(check, GATED, {**told, "R": 16}, chip=CHIP) == (f"C and H are missing: {places}",)
+    for more in ({"C": 4}, {"H": 32}, {"channels": 4}, {"invRms": (1, 2, 4)}, {"gradMixed": (1, 2, 32)}):
+        assert check(GATED, {**told, "R": 16, **more}, chip=CHIP).dims == {"B": 1, "S": 2, "C": 4, "H": 32, "R": 16}
+
+
+@pytest.mark.parametrize("name", operators_shipped())
+def test_a_size_is_told_or_asked_for_whatever_is_left_out(name):
+    op = load_operator(name)
+    dims = small(op)
+    folded = {axis for pattern in op.patterns.values() for axis in pattern.folded}
+    chip = chips_of(op)[-1]
+    assert check(op, dims, chip=chip).ok
+    for count in range(len(dims)):
+        for left in itertools.combinations(dims, count):
+            lost = [n for n in dims if n not in left and n not in folded]
+            told = {n: dims[n] for n in left}
+            if lost:
+                assert [p.split(" ")[0] for p in problems_of(check, op, told, chip=chip)] == lost
+                problems_of(plan, op, told, chip=chip)
+            else:
+                assert check(op, told, chip=chip).dims.keys() == dims.keys()
+
+
+@pytest.mark.parametrize("name", operators_shipped())
+def test_null_and_dtype_decide_without_sizes(name):
+    op = load_operator(name)
+    chip = chips_of(op)[-1]
+    for tensor in (t for t in op.tensors if not t.option):
+        verdict = check(op, {tensor.name: None}, chip=chip)
+        assert (verdict.verdict, verdict.parameter, verdict.ok) == ("refused", tensor.name, False)
+        json.dumps(verdict.to_json())
+        assert verdict.remedies == () or verdict.dims.keys() == op.dimensions.keys()
+    for dtype in [d for d in DTYPES if d not in op.dtypes[chip.family]][:1]:
+        assert check(op, {op.lead: TensorSpec((2, 4, 32), dtype)}, chip=chip).verdict == "refused"
+    if "inference-200i" not in op.products:
+        assert check(op, {}, chip="ascend310b1").verdict == "unsupported"
+
+
+@pytest.mark.parametrize("member", ["wGate", "gradInject", "inject", "dwGate", "dgamma"])
+def test_half_a_group_is_refused_without_sizes(member):
+    given = {"x": TensorSpec((2, 3, 128), "bfloat16"), member: None}
+    for sizes in ({}, {"C": 4}, {"R": 16}, {"C": 4, "R": 16}):
+        verdict = check(GATED, {**given, **sizes}, chip=CHIP)
+        assert (verdict.status.code, verdict.parameter) == (161001, member)
+        assert f"{member}=none" in in_words(verdict.call)
+
+
+@pytest.mark.parametrize(
+    ("told", "parameter"),
+    [
+        ({"C": 4, "H": 32, "D": 127}, "channels"),
+        ({"C": 4, "H": 32, "D": 256}, "gradMixed"),
+        ({"C": 4, "D": 130}, "channels"),
+        ({"C": 4, "x": (2, 3, 128), "D": 256}, "wDown"),
+        ({"C": 4, "H": 32, "x": (2, 3, 256)}, "gradMixed"),
+    ],
+)
+def test_a_product_of_dims_that_contradicts_them_is_refused(told, parameter):
+    verdict = check(GATED, {"B": 2, "S": 3, "R": 16, **told}, chip=CHIP)
+    assert (verdict.status.code, verdict.parameter) == (161002, parameter)
+    assert check(GATED, {"B": 2, "S": 3, "R": 16, "C": 4, "H": 32, "D": 128}, chip=CHIP).ok
+
+
+def test_a_size_against_all_tensors_is_refused_though_no_tensor_is_left_to_show_it():
+    every = {"self": (8, 4), "out": (8, 2)}
+    glu = load_operator("glu")
+    assert problems_of(bind, glu, {**every, "N": 7}) == ("N is 7, but the given shapes make it 2",)
+    assert problems_of(bind, glu, {**every, "X": 7}) == ("X is 7, but the given shapes make it 8",)
+    assert check(glu, {**every, "X": 8, "N": 2}, chip=CHIP).ok
+    assert check(glu, {"self": (8, 4), "N": 7}, chip=CHIP).status.code == 161002
+    whole = bind(GATED, DIMS)
+    assert problems_of(bind, GATED, {**whole.specs, "D": 127}) == ("D is 127, but the given shapes make it 128",)
+    assert bind(GATED, {**whole.specs, "D": 128}).dims == DIMS
+
+
+def test_a_folded_size_may_repeat_what_a_shape_says():
+    assert check(GLU, {"self": (2, 4, 6), "X": 8}, chip=CHIP).ok
+    assert not check(GLU, {"self": (2, 4, 6), "X": 4}, chip=CHIP).ok
+
+
+# -------------------------------------------------------------------- values of other types
+@pytest.mark.parametrize("dtype", [np.float16, np.dtype("float16"), "half", "torch.float16"])
+def test_a_dtype_may_be_an_object(dtype):
+    assert bind(GATED, DIMS, dtype=dtype).dtype == "float16"
+    assert TensorSpec((2,), dtype) == TensorSpec((2,), "float16")
+    assert bind(GATED, {**DIMS, "x": np.zeros((1, 8, 128), np.float16)}).dtype == "float16"
+
+
+def test_bfloat16_may_be_a_scalar_type():
+    assert bind(GLU, {"self": (2, 4)}, dtype=ml_dtypes.bfloat16).dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("dtype", [3, 0, "", float, (), ["float16"], object()])
+def test_what_is_no_dtype_is_one_problem(dtype):
+    (problem,) = problems_of(bind, GATED, DIMS, dtype=dtype)
+    assert "is not a dtype" in problem
+
+
+@pytest.mark.parametrize("given", [None, [1], "self=2x4", 3])
+def test_what_is_no_mapping_is_one_problem(given):
+    kind = type(given).__name__
+    for function, how in ((bind, {}), (check, {"chip": CHIP}), (plan, {"chip": CHIP}), (sweep, {"chips": CHIP})):
+        assert problems_of(function, GLU, given, **how) == (
+            f"given is of type {kind}, must be a mapping with names as keys",
+        )
+    assert "'3' is not a key" in problems_of(bind, GLU, {3: 4})[0]
+
+
+@pytest.mark.parametrize("value", ["false", "no", 0, 1, 1.0, "perhaps"])
+def test_an_option_is_true_or_false(value):
+    for name in ("inject", "gamma"):
+        (problem,) = problems_of(bind, GATED, {**DIMS, name: value})
+        assert problem == f"{name} is {value!r}, must be true or false, or the shape of that tensor"
+    (problem,) = problems_of(bind, load_operator("gelu"), {"X": 8, "approximate": value})
+    assert problem == f"approximate is {value!r}, must be none or tanh"
+    assert bind(GATED, DIMS, inject=np.False_).options["inject"] is False
+
+
+def test_a_tensor_of_an_option_names_the_option():
+    (problem,) = problems_of(bind, GATED, {**DIMS, "wGate": False})
+    assert "wGate is False" in problem
+    assert "inject is the option that may be true or false" in problem
+
+
+def test_one_tensor_under_two_names_is_given_twice():
+    sizes = {"S": 8, "B": 1, "H": 384}
+    for two in ({"mask": True, "maskOptional": (1, 8)}, {"gradX": (8, 1, 384), "grad_x": (8, 1, 384)}):
+        assert "given twice" in problems_of(bind, CONV, {**sizes, **two})[0]
+    assert problems_of(bind, CONV, {**sizes, "mask": True}, maskOptional=(1, 8)) == ("mask is given twice",)
 
 
 def test_resized_is_as_if_it_had_been_given():

@@ -1,6 +1,7 @@
 """Runs: what arrays they take and make, tensors in files, inputs that are made up, differences from the reference."""
 
 import dataclasses
+import re
 import tracemalloc
 
 import ml_dtypes
@@ -155,6 +156,89 @@ def test_a_result_in_another_dtype_is_refused():
     assert problems(one, {"self": specs["self"]}) == ("out is float32; the kernel makes it in float16 only",)
 
 
+@pytest.mark.parametrize("strides", [(0, 0), (0, 4), (4, 0), (4, 4), (8, 4), (2, 8), (12, 8), (-12, 8), (-8, 4)])
+def test_an_output_that_overlaps_itself_is_refused(strides):
+    one = planned("glu", PR, "float32", {"self": (3, 8)})
+    inputs = made_up(one)
+    memory = np.zeros(64, np.float32)
+    out = np.lib.stride_tricks.as_strided(memory[32:], (3, 4), strides)
+    (problem,) = problems(one, inputs, outputs={"out": out})
+    assert problem == f"out has strides of {list(strides)} B, under which its elements share memory"
+    assert not memory.any()
+
+
+@pytest.mark.parametrize("strides", [(16, 4), (4, 12), (-16, -4), (32, 8), (12, 40), (12, 16), (8, 12)])
+def test_an_output_of_odd_strides_that_does_not_overlap_is_written(strides):
+    one = planned("glu", PR, "float32", {"self": (3, 8)})
+    inputs = made_up(one)
+    addresses = np.add.outer(np.arange(3) * strides[0], np.arange(4) * strides[1])
+    assert len(np.unique(addresses)) == addresses.size
+    out = np.lib.stride_tricks.as_strided(np.zeros(128, np.float32)[64:], (3, 4), strides)
+    assert run(one, inputs, outputs={"out": out}).outputs["out"] is out
+    assert np.array_equal(out, executed(one, inputs)["out"])
+
+
+@pytest.mark.parametrize("threads", ["2", None, True, 1.5])
+def test_threads_is_a_whole_number(threads):
+    one = planned("glu", PR, "float32")
+    assert problems(one, made_up(one), threads=threads) == (f"threads is {threads!r}, must be a whole number",)
+    assert run(one, made_up(one), threads=np.int64(2)).outputs
+
+
+@pytest.mark.parametrize("arrays", [None, [1], 3])
+def test_what_maps_no_names_is_one_problem(arrays):
+    one = planned("glu", PR, "float32")
+    kind = f"is of type {type(arrays).__name__}, must be a mapping with names as keys"
+    assert problems(one, arrays) == (f"inputs {kind}",)
+    if arrays is not None:
+        assert problems(one, made_up(one), outputs=arrays) == (f"outputs {kind}",)
+    assert problems(one, made_up(one), outputs={3: np.zeros(3)}) == ("'3' is not an output; there are: out",)
+
+
+@pytest.mark.parametrize("seed", [-1, "0", None, 1.5])
+def test_a_seed_is_a_whole_number(seed):
+    one = planned("glu", PR, "float32")
+    with pytest.raises(BadInput, match="must be a whole number of at least 0"):
+        random_inputs("glu", one.call, seed, chip=PR)
+
+
+# -------------------------------------------------------------------- names
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_name_of_a_tensor_is_taken(name, tmp_path):
+    op = load_operator(name)
+    chip = chips_of(op)[-1]
+    options = {"mask": True} if "mask" in {o.name for o in op.options} else {}
+    one = planned(name, chip, op.dtypes[chip.family][0], **options)
+    inputs = made_up(one)
+    expected = executed(one, inputs)
+
+    def snake(word):
+        return re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", word)
+
+    for other in (lambda t: t.alias or t.name, lambda t: snake(t.name)):
+        names = {t.name: other(t) for t in op.tensors}
+        renamed = {names[n]: x for n, x in inputs.items()}
+        outputs = {names[n]: np.zeros_like(x) for n, x in expected.items()}
+        assert bits(run(one, renamed, outputs=outputs).outputs) == bits(expected)
+        assert bits(outputs) == {names[n]: b for n, b in bits(expected).items()}
+        path = save_outputs(tmp_path / "in.safetensors", {**renamed, **outputs})
+        told = given_from_arrays(op, read_arrays(path))
+        assert {n: s for n, s in told.items() if s} == {n: one.call.spec(n) for n in inputs}
+        assert bits(load_inputs(path, op, one.call)) == bits(inputs)
+        if op.reference:
+            assert verify(run(one, renamed), one, renamed)
+
+
+def test_one_tensor_under_two_names_is_given_twice():
+    one = planned("masked_causal_conv1d_backward", PR, "float16", mask=True)
+    inputs = made_up(one)
+    assert problems(one, {**inputs, "maskOptional": inputs["mask"]}) == ("mask is given twice",)
+    outputs = {n: np.zeros_like(inputs["x"]) for n in ("gradX", "gradXOut")}
+    assert problems(one, inputs, outputs=outputs) == ("gradX is given twice",)
+    with pytest.raises(BadInput, match="mask is given twice"):
+        given_from_arrays(one.operator, {**inputs, "maskOptional": inputs["mask"]})
+
+
 def test_progress_counts_the_cores_of_every_phase():
     one = planned("text_gated_residual_grad", PR, "bfloat16")
     seen = []
@@ -228,7 +312,8 @@ def test_files_of_other_writers(tmp_path):
     np.savez(tmp_path / "void.npz", **inputs)  # numpy writes bfloat16 as two-byte void
     np.savez(tmp_path / "bits.npz", **{n: x.view(np.uint16) if x.dtype == BF16 else x for n, x in inputs.items()})
     safetensors.numpy.save_file(inputs, tmp_path / "safe.safetensors")
-    for file in ("void.npz", "bits.npz", "safe.safetensors"):
+    safetensors.numpy.save_file(dict(np.load(tmp_path / "bits.npz")), tmp_path / "bits.safetensors")
+    for file in ("void.npz", "bits.npz", "safe.safetensors", "bits.safetensors"):
         arrays = read_arrays(tmp_path / file)
         call = bind(one.operator, given_from_arrays("masked_causal_conv1d", arrays))
         assert call.dtype == "bfloat16"
@@ -255,8 +340,39 @@ def test_broken_files_are_refused(ending, tmp_path):
     whole = path.read_bytes()
     for broken in (b"", whole[:7], whole[: len(whole) // 2], b"\xff" * 100, b"PK\x03\x04" + b"\0" * 60):
         path.write_bytes(broken)
-        with pytest.raises(BadInput, match="cannot be read"):
+        with pytest.raises(BadInput, match="cannot be read: ") as refused:
             load_inputs(path, "glu", one.call)
+        assert "pickle" not in str(refused.value)
+
+
+def test_what_is_wrong_with_a_file_is_said_in_our_words(tmp_path):
+    def said(path):
+        with pytest.raises(BadInput) as refused:
+            read_arrays(path)
+        (problem,) = refused.value.problems
+        return problem
+
+    (tmp_path / "a.npz").write_text("hello")
+    assert said(tmp_path / "a.npz") == "cannot be read: it is no archive of arrays, as .npz files are"
+    np.save(tmp_path / "b.npy", np.zeros(3))
+    (tmp_path / "b.npy").rename(tmp_path / "b.npz")
+    assert said(tmp_path / "b.npz") == "cannot be read: it is no archive of arrays, as .npz files are"
+    objects = np.array([{}, {}], dtype=object)
+    np.savez(tmp_path / "c.npz", x=objects)
+    assert said(tmp_path / "c.npz") == "cannot be read: x.npy holds Python objects, not numbers"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    np.save(folder / "x.npy", objects)
+    assert said(folder) == "cannot be read: x.npy holds Python objects, not numbers"
+    (folder / "x.npy").write_text("hello")
+    assert said(folder) == "cannot be read: x.npy is no whole array in numpy's format"
+    np.save(folder / "x.npy", np.zeros(100))
+    (folder / "x.npy").write_bytes((folder / "x.npy").read_bytes()[:-8])
+    assert said(folder) == "cannot be read: x.npy is no whole array in numpy's format"
+    (tmp_path / "d.safetensors").write_text("hello, hello")
+    assert said(tmp_path / "d.safetensors").startswith("cannot be read: its header would have ")
+    (tmp_path / "e.safetensors").write_bytes((2).to_bytes(8, "little") + b"[]")
+    assert said(tmp_path / "e.safetensors") == "cannot be read: it is no whole .safetensors file"
 
 
 def test_paths_that_are_nothing_are_refused(tmp_path):

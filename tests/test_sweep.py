@@ -3,6 +3,7 @@ import io
 import json
 import time
 
+import numpy as np
 import pytest
 
 from tilesim.checker import check
@@ -162,6 +163,24 @@ def test_all_problems_at_once_before_anything_is_computed():
         sweep(GRAD, {**SHAPE, "H": "1:1000", "S": "1:1000"}, chips="ascend950pr", times=False)
     with pytest.raises(BadInput, match="H has no values"):
         sweep(GRAD, {**SHAPE, "H": []}, chips="ascend950pr")
+
+
+def test_sizes_that_nothing_tells_are_asked_for_before_anything_is_computed():
+    with pytest.raises(BadInput) as caught:
+        sweep("text_gated_residual_grad", {"x": [(1, 2, 128), (1, 2, 256)]}, chips="ascend950pr")
+    assert [problem.split(" missing")[0] for problem in caught.value.problems] == ["C and H are", "R is"]
+    table = sweep("text_gated_residual_grad", {"R": [656, 672]}, chips="ascend950pr")
+    assert table["verdict"] == ("refused", "refused")
+
+
+def test_a_shape_under_the_vendors_name_is_one_value():
+    table = sweep(
+        "masked_causal_conv1d_backward",
+        {"S": 8, "B": [1, 2], "H": 384, "maskOptional": None, "grad_y": (8, 1, 384)},
+        chips="ascend950pr",
+        dtype=np.float16,
+    )
+    assert table["verdict"] == ("fits", "refused")
 
 
 def test_tables_as_data_and_csv():

@@ -75,7 +75,8 @@ class Executor:
         """The status of the second call: ACLNN_SUCCESS with every output written, or ACLNN_ERR_INNER with none.
 
         `workspace` is any buffer of at least `workspace_size` bytes; None will do where that is 0. Raises BadInput for
-        what is no buffer, where a tensor was only described, and for outputs that share memory or are read-only.
+        what is no buffer, where a tensor was only described, and for outputs that are read-only or share memory with
+        each other or within themselves.
         """
         described = [name for name, value in self.tensors.items() if isinstance(value, TensorSpec)]
         if described:

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tilesim.calls import bind
+from tilesim.calls import bind, by_own_names, mapping
 from tilesim.chip import Chip
-from tilesim.dtypes import DTYPES, FLOATS, in_dtype, is_float, itemsize, numpy_dtype, rounded
+from tilesim.dtypes import DTYPES, FLOATS, dtype_named, in_dtype, is_float, itemsize, numpy_dtype, rounded
 from tilesim.errors import BadInput
 from tilesim.operator import INPUT, Argument, Call, Operator
 from tilesim.ops import load_operator
 from tilesim.plan import planned
 from tilesim.run import conformed, run
-from tilesim.shapes import TensorSpec
+from tilesim.shapes import TensorSpec, whole_number
 from tilesim.tensor_files import read_arrays
 
 Array = Any
@@ -30,7 +30,8 @@ def load_inputs(path: str | Path, op: Operator | str, call: Call) -> dict[str, A
     """
     operator = load_operator(op)
     extra = {t.name for t in operator.tensors if t.role != INPUT} | {a.name for a in operator.attributes}
-    return conformed(call, {name: array for name, array in read_arrays(path).items() if name not in extra})
+    arrays = _by_own_names(operator, read_arrays(path))
+    return conformed(call, {name: array for name, array in arrays.items() if name not in extra})
 
 
 def given_from_arrays(op: Operator | str, arrays: Mapping[str, Array], dtype: str | None = None) -> dict[str, Any]:
@@ -40,9 +41,10 @@ def given_from_arrays(op: Operator | str, arrays: Mapping[str, Array], dtype: st
     floats that come as float32 are of `dtype`; without it, of the first dtype of the operator that has all the values.
     """
     operator = load_operator(op)
+    arrays = _by_own_names(operator, arrays)
     attributes = {a.name for a in operator.attributes} - operator.arguments.keys()
     names = [t for t in operator.tensors if t.role == INPUT and arrays.get(t.name) is not None]
-    main = dtype or _told(operator, [arrays[t.name] for t in names if not t.dtype])
+    main = dtype_named(dtype) if dtype else _told(operator, [arrays[t.name] for t in names if not t.dtype])
     given: dict[str, Any] = {n: arrays[n].item() for n in attributes if n in arrays and np.size(arrays[n]) == 1}
     for t in names:
         given[t.name] = TensorSpec(arrays[t.name].shape, _spelled(arrays[t.name], t.dtype or main))
@@ -50,6 +52,15 @@ def given_from_arrays(op: Operator | str, arrays: Mapping[str, Array], dtype: st
         if t.role == INPUT and t.option and t.name not in given:
             given[t.name] = None
     return given
+
+
+def _by_own_names(op: Operator, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays with every tensor under its own name. Raises BadInput for two that are the same tensor."""
+    problems: list[str] = []
+    found = by_own_names(op, mapping(op, "arrays", arrays), problems)
+    if problems:
+        raise BadInput(op.name, problems)
+    return found
 
 
 def _told(op: Operator, arrays: list[Array]) -> str:
@@ -85,6 +96,8 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     one does not matter, since results that are no sums over rows do not depend on tiles.
     """
     operator = load_operator(op)
+    if (number := whole_number(seed)) is None or number < 0:
+        raise BadInput(operator.name, [f"seed is {seed!r}, must be a whole number of at least 0"])
     rng = np.random.default_rng(seed)
     wanted = [t for t in operator.tensors if t.role == INPUT and call.spec(t.name) is not None]
     forward = load_operator(operator.forward) if operator.forward else None

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.operator import INPUT, Argument, Call, Operator, learned, split_of, stated
@@ -28,16 +30,20 @@ def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any
     """The call of an operator that `given` and `options` describe; they may overlap in kind but not in keys.
 
     Raises BadInput, with all problems at once, for what is no dim, tensor, option, attribute, shape or dtype, and for a
-    size that nothing tells. Sizes that the operator refuses are no problem here.
+    size that the given shapes contradict where no other shape is left to show it. Sizes that the operator refuses are
+    no problem here, nor are sizes that nothing tells: a rule may be broken whatever they are.
     """
-    problems = [f"{key} is given twice" for key in given if key in options]
+    problems: list[str] = []
     reader = _Reader(op, problems)
-    for key, value in {**given, **options}.items():
+    for key, value in [*mapping(op, "given", given).items(), *options.items()]:
         reader.read(key, value)
     main = _main_dtype(reader, dtype)
     if problems:
         raise BadInput(op.name, problems)
-    return reader.call(main, dtype_named(dtype) if dtype else main)
+    call = reader.call(main, main if dtype is None else dtype_named(dtype))
+    if problems:
+        raise BadInput(op.name, problems)
+    return call
 
 
 def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
@@ -67,6 +73,32 @@ def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
     return out
 
 
+def tensor_named(op: Operator, key: str) -> str | None:
+    """The tensor that `key` names: by its own name, the vendor's longer one, or its own in snake case; None if none."""
+    if key in op.arguments:
+        return key
+    flat = key.replace("_", "").lower()
+    return next((t.name for t in op.tensors if key == t.alias or ("_" in key and flat == t.name.lower())), None)
+
+
+def mapping(op: Operator, word: str, given: Any) -> Mapping[str, Any]:
+    """`given`, which the caller calls `word`; raises BadInput if it is no mapping."""
+    if isinstance(given, Mapping):
+        return given
+    raise BadInput(op.name, [f"{word} is of type {type(given).__name__}, must be a mapping with names as keys"])
+
+
+def by_own_names(op: Operator, given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """`given` with every tensor under its own name, whichever of its names was used; other keys stay as they are."""
+    out: dict[str, Any] = {}
+    for key, value in given.items():
+        name = tensor_named(op, str(key)) or str(key)
+        if name in out:
+            problems.append(f"{name} is given twice")
+        out[name] = value
+    return out
+
+
 def in_words(call: Call) -> str:
     """The words that ask for a call: its dims, or the shape that tells them all, and options that are not as usual.
 
@@ -81,7 +113,9 @@ def in_words(call: Call) -> str:
         words = [f"{op.lead}={'x'.join(map(str, lead.shape)) or 'scalar'}"]
         words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
     default = {option.name: option.default for option in op.options}
-    words += [f"{name}={str(on).lower()}" for name, on in call.options.items() if on != default[name]]
+    partly = {o for o, on in call.options.items() if not on and not all(call.is_null(t.name) for t in op.members(o))}
+    words += [f"{o}={str(on).lower()}" for o, on in call.options.items() if on != default[o] and o not in partly]
+    words += [f"{t.name}=none" for t in op.tensors if call.is_null(t.name) and (not t.option or t.option in partly)]
     return " ".join(words)
 
 
@@ -119,6 +153,18 @@ def resized(call: Call, changes: Mapping[str, int]) -> Call:
     return Call(op, call.dtype, specs, call.options, attributes, new)
 
 
+def size_of(call: Call, name: str) -> int | None:
+    """The size [elements] of a dim, or of a product of dims such as D, in a call; None where nothing tells it."""
+    size, dims = call.operator.sizes[name], call.dims
+    if size.names() <= dims.keys():
+        return int(size.bind(dims))
+    for tensor, spec in call.specs.items():
+        axes = call.operator.patterns[tensor].axes
+        if spec is not None and size in axes and len(axes) == len(spec.shape):
+            return spec.shape[axes.index(size)]
+    return None
+
+
 def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
     """The call with other tensors in the place of some."""
     lead = tensors.get(call.operator.lead)
@@ -133,6 +179,7 @@ class _Reader:
     def __init__(self, op: Operator, problems: list[str]) -> None:
         self.op = op
         self.problems = problems
+        self.named: set[str] = set()
         self.dims: dict[str, int] = {}
         self.tensors: dict[str, tuple[tuple[int, ...], str] | None] = {}
         self.options: dict[str, bool] = {}
@@ -140,21 +187,28 @@ class _Reader:
 
     def read(self, key: str, value: Any) -> None:
         """Keep one pair, or add to the problems."""
-        op, name = self.op, _name(self.op, key)
+        op, key = self.op, str(key)
+        name = _name(op, key)
         if name is None:
             self.problems.append(_unknown(op, key))
-        elif isinstance(value := _choice(op, name, value), bool) and name in {o.name for o in op.options}:
-            self.options[name] = value
+            return
+        if name in self.named:
+            self.problems.append(f"{name} is given twice")
+        self.named.add(name)
+        option = name in {o.name for o in op.options}
+        if option and isinstance(value := _choice(op, name, value), bool | np.bool_):
+            self.options[name] = bool(value)
+        elif option and (name not in op.arguments or isinstance(value, str | int | float)):
+            others = ", or the shape of that tensor" if name in op.arguments else ""
+            self.problems.append(f"{name} is {value!r}, must be {' or '.join(_words(op, name))}{others}")
         elif name in op.arguments:
             self._tensor(name, value)
         elif name in op.sizes:
             self._number(name, value, self.dims, whole=True)
-        elif name in {a.name for a in op.attributes}:
+        else:
             (a,) = (a for a in op.attributes if a.name == name)
             whole = bool(a.dim) or name == op.split or isinstance(a.default, int)
             self._number(name, value, self.attributes, whole=whole)
-        else:
-            self.problems.append(f"{name} is {value!r}, must be true or false")
 
     def _number(self, name: str, value: Any, into: dict[str, Any], *, whole: bool) -> None:
         number: int | float | None = whole_number(value)
@@ -170,13 +224,15 @@ class _Reader:
             self.tensors[name] = None
             return
         shape, dtype = getattr(value, "shape", value), getattr(value, "dtype", "")
-        if isinstance(shape, str | bytes | bool) or not hasattr(shape, "__iter__"):
-            self.problems.append(f"{name} is {value!r}, must be a shape such as (2, 4), a TensorSpec or None")
+        if isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
+            option = self.op.arguments[name].option
+            hint = f"; {option} is the option that may be true or false" if option else ""
+            self.problems.append(f"{name} is {value!r}, must be a shape such as (2, 4), a TensorSpec or None{hint}")
             return
         found: list[str] = []
         sizes = whole_numbers(shape, found)
         try:
-            kind = dtype_named(str(dtype)) if dtype else ""
+            kind = dtype_named(dtype) if dtype else ""
         except BadInput as error:
             found += error.problems
             kind = ""
@@ -184,7 +240,11 @@ class _Reader:
         self.tensors[name] = sizes, kind
 
     def call(self, main: str, fill: str) -> Call:
-        """The completed call, tensors without a dtype in `fill`; raises BadInput if a dim is told by nothing."""
+        """The call, completed as far as sizes are told, tensors without a dtype in `fill`.
+
+        A size such as D that stands for a product is taken literally like all others: where C and H say another, the
+        tensors that have it are of D. A size that is contradicted where no tensor shows it is added to the problems.
+        """
         op = self.op
         attributes = {a.name: a.default for a in op.attributes if a.default is not None} | self.attributes
         known = {
@@ -192,7 +252,7 @@ class _Reader:
             for name, value in self.tensors.items()
         }
         told = self._told(attributes, known)
-        self._refuse_missing(told, known)
+        literal = {op.sizes[name]: self.dims[name] for name in op.derived if name in self.dims}
         for a in op.attributes:
             if a.dim in told.sizes:
                 attributes.setdefault(a.name, told.sizes[a.dim])
@@ -203,19 +263,23 @@ class _Reader:
                 specs[name] = known[name]
             elif argument.option and not self._chosen(argument):
                 specs[name] = None
-            elif (shape := op.patterns[name].filled(told)) is not None:
+            elif (shape := op.patterns[name].filled(told, literal)) is not None:
                 specs[name] = TensorSpec(shape, argument.dtype or fill)
-        return made(op, main, specs, self.options, attributes)
+        call = made(op, main, specs, self.options, attributes)
+        call.solution.complete(told)
+        self._add_unseen([name for name, spec in specs.items() if spec is not None and name not in known], call)
+        return call
 
     def _told(self, attributes: dict[str, int | float], known: Mapping[str, TensorSpec | None]) -> Solution:
         """All that dims, attributes and tensors say about sizes, dims first."""
         op = self.op
         folds = [n for n in op.dimensions if any(n in p.folded for p in op.patterns.values())]
         given = Solution(split=split_of(op, attributes))
+        alone = learned(op, known, Solution(split=given.split))
         for name, value in self.dims.items():
             if name in op.dimensions:
                 given.bind(name, value)
-            if name in folds:
+            if name in folds and alone.sizes.get(name) != value:
                 given.folds[name] = (value,)
         for a in op.attributes:
             if a.dim and a.name in attributes:
@@ -234,16 +298,17 @@ class _Reader:
                 given.bind(d.name, d.default)
         return given
 
-    def _refuse_missing(self, told: Solution, known: Mapping[str, TensorSpec | None]) -> None:
-        """Raise BadInput for every dim that nothing which was given could tell."""
-        op = self.op
-        missing = []
-        for name in op.dimensions:
-            places = [t for t in op.arguments if name in op.patterns[t].names()]
-            if name not in told.sizes and not any(t in known for t in places):
-                missing.append(f"{name} is missing: give {name}=... or the shape of {' or '.join(places[:2])}")
-        if missing:
-            raise BadInput(op.name, missing)
+    def _add_unseen(self, filled: Iterable[str], call: Call) -> None:
+        """Add to the problems every size that the call has another value for, unless a tensor that it filled shows it.
+
+        Where one does, the rule about its shape is broken; where all tensors were given, nothing else would tell.
+        """
+        patterns = [self.op.patterns[name] for name in filled]
+        for name, value in self.dims.items():
+            size, there = self.op.sizes[name], size_of(call, name)
+            shown = any(size in p.axes or (name in self.op.dimensions and name in p.names()) for p in patterns)
+            if there is not None and there != value and not shown:
+                self.problems.append(f"{name} is {value}, but the given shapes make it {there}")
 
     def _chosen(self, argument: Argument) -> bool:
         """Whether a tensor that was not mentioned is there: an output as its group's inputs, an input as the option."""
@@ -260,7 +325,7 @@ def _main_dtype(reader: _Reader, dtype: str | None) -> str:
     op, tensors = reader.op, reader.tensors
     default = op.dtype
     try:
-        default = dtype_named(dtype) if dtype else op.dtype
+        default = op.dtype if dtype is None else dtype_named(dtype)
     except BadInput as error:
         reader.problems += error.problems
     names = [op.lead] if reader.dims else op.reading_order()
@@ -271,13 +336,7 @@ def _main_dtype(reader: _Reader, dtype: str | None) -> str:
 def _name(op: Operator, key: str) -> str | None:
     """The operator's word for `key`: itself, the vendor's longer name of a tensor, or a tensor's name in snake case."""
     own = {*op.arguments, *op.sizes, *(o.name for o in op.options), *(a.name for a in op.attributes)}
-    if key in own:
-        return key
-    flat = key.replace("_", "").lower()
-    for t in op.tensors:
-        if key == t.alias or ("_" in key and flat == t.name.lower()):
-            return t.name
-    return None
+    return key if key in own else tensor_named(op, key)
 
 
 def _unknown(op: Operator, key: str) -> str:
@@ -298,8 +357,7 @@ def _value(op: Operator, name: str, text: str) -> Any:
     if name in op.arguments:
         return None if lower in _NULL else _spec(name, word, "true, false, " if option else "")
     if option:
-        words = next(o.words for o in op.options if o.name == name) or ("true", "false")
-        raise BadInput(name, [f"{name}={text} is not {' or '.join(words)}"])
+        raise BadInput(name, [f"{name}={text} is not {' or '.join(_words(op, name))}"])
     try:
         return int(word)
     except ValueError:
@@ -310,6 +368,11 @@ def _value(op: Operator, name: str, text: str) -> Any:
     except ValueError:
         pass
     raise BadInput(name, [f"{name}={text} is not a {'whole ' if name in op.sizes else ''}number"])
+
+
+def _words(op: Operator, option: str) -> tuple[str, ...]:
+    """The two words of an option."""
+    return next(o.words for o in op.options if o.name == option) or ("true", "false")
 
 
 def _choice(op: Operator, name: str, value: Any) -> Any:

@@ -11,12 +11,14 @@ from typing import Any, Final
 from tilesim import isa
 from tilesim.calls import Given, bind
 from tilesim.chip import Chip, load_chip
+from tilesim.errors import BadInput
 from tilesim.judge import Balance, balances, findings
 from tilesim.operator import Call, Finding, Operator
 from tilesim.ops import load_operator
 from tilesim.remedies import Remedy, limits, remedies
 from tilesim.shown import Shown
 from tilesim.status import SUCCESS, Status
+from tilesim.unknown_sizes import unknown_sizes
 from tilesim.views import Buffer
 
 CAUTION_BYTES: Final = 256
@@ -195,17 +197,20 @@ def check(
     >>> str(check("glu_backward", {"self": (2, 4, 5)}, chip="ascend950pr"))
     'glu_backward on ascend950pr: refused: split axis even: expected an even number, given 5'
 
-    Raises BadInput for what is no shape, dtype, chip, key or operator; a size that the operator refuses is a verdict.
+    Raises BadInput for what is no shape, dtype, chip, key or operator, and for a size that nothing tells, unless a rule
+    is broken already; a size that the operator refuses is a verdict.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     return judged(call, chip if isinstance(chip, Chip) else load_chip(chip))
 
 
 def judged(call: Call, chip: Chip) -> Verdict:
-    """The verdict on a call that is already made."""
+    """The verdict on a call that is already made. Raises BadInput for sizes that it lacks and that would decide."""
     rules = findings(call, chip)
-    sides = balances(call, chip)
     broken = [rule for rule in rules if not rule.ok]
+    if not broken and (unknown := unknown_sizes(call)):
+        raise BadInput(call.operator.name, unknown)
+    sides = balances(call, chip)
     overflow = any(b.slack_bytes < 0 for b in sides)
     near = any(b.slack_bytes < CAUTION_BYTES for b in _of_memories(sides))
     if broken:

@@ -51,19 +51,23 @@ _ALIASES: Final[dict[str, str]] = {
 }
 
 
-def dtype_named(text: str) -> str:
-    """The canonical name of the dtype that `text` means; letter case and prefixes of frameworks do not matter.
+def dtype_named(dtype: object) -> str:
+    """The canonical name of a dtype: of a name, a numpy dtype or scalar type, or what else prints as a name.
 
-    >>> dtype_named("BF16"), dtype_named("torch.half"), dtype_named("DT_FLOAT")
-    ('bfloat16', 'float16', 'float32')
+    Letter case and prefixes of frameworks do not matter.
+
+    >>> dtype_named("BF16"), dtype_named("torch.half"), dtype_named("DT_FLOAT"), dtype_named(np.float32)
+    ('bfloat16', 'float16', 'float32', 'float32')
 
     Raises BadInput for anything else.
     """
-    word = text.strip().lower().rsplit(".", 1)[-1].removeprefix("dt_")
+    scalar = isinstance(dtype, type) and issubclass(dtype, np.generic)
+    word = np.dtype(dtype).name if scalar else str(dtype)  # type: ignore[call-overload]
+    word = word.strip().lower().rsplit(".", 1)[-1].removeprefix("dt_")
     name = _ALIASES.get(word, word)
     if name not in _NUMPY:
         hint = did_you_mean(word, [*DTYPES, *_ALIASES]) or f" there are: {', '.join(DTYPES)}"
-        raise BadInput("dtype", [f"{text!r} is not a dtype;{hint}"])
+        raise BadInput("dtype", [f"{dtype!r} is not a dtype;{hint}"])
     return name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from tilesim.calls import parse
+from tilesim.calls import parse, tensor_named
 from tilesim.errors import BadInput
 from tilesim.operator import Operator
 from tilesim.shapes import TensorSpec
@@ -102,7 +102,7 @@ def axes_of(op: Operator, given: Mapping[str, Any]) -> dict[str, list[Any]]:
             except BadInput as error:
                 problems += error.problems
             continue
-        out[key] = list(value) if _is_axis(value, tensor=key in op.arguments) else [value]
+        out[key] = list(value) if _is_axis(value, tensor=tensor_named(op, key) is not None) else [value]
         if not out[key]:
             problems.append(f"{key} has no values")
     if problems:

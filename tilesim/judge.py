@@ -12,6 +12,7 @@ from tilesim.fits import Inequality, inequalities
 from tilesim.operator import Call, Finding
 from tilesim.program import Kernel
 from tilesim.rules import rules_of
+from tilesim.unknown_sizes import unknown_sizes
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,16 @@ def lifted(call: Call) -> Call:
     return resized(call, changes) if changes else call
 
 
+def undecided(call: Call, chip: Chip) -> list[str]:
+    """What a verdict on a call would have to know, a line for every size; none where a rule is broken in any case."""
+    unknown = unknown_sizes(call)
+    return unknown if unknown and all(finding.ok for finding in findings(call, chip)) else []
+
+
 def passes(call: Call, chip: Chip) -> bool:
-    """Whether every rule and every inequality holds."""
+    """Whether every size is known and every rule and every inequality holds."""
+    if len(call.dims) < len(call.operator.dims):
+        return False
     rules = rules_of(call.operator)
     return all(rule.apply(call, chip).ok for rule in rules) and all(b.slack_bytes >= 0 for b in balances(call, chip))
 

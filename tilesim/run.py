@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from tilesim.calls import by_own_names, mapping
 from tilesim.dtypes import in_dtype, numpy_dtype
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execute import Progress, execute
 from tilesim.operator import INPUT, Call
 from tilesim.plan import Plan, refusal
+from tilesim.shapes import whole_number
 from tilesim.timeline import Timeline, simulate
 
 Array = Any
@@ -44,18 +46,24 @@ def run(
 ) -> Run:
     """The outputs of a plan for `inputs`, which map the documents' names to arrays of any strides.
 
-    `outputs` may give arrays to overwrite, of any strides too; those that it leaves out are made. Arrays that lie
-    without gaps, memory-mapped files among them, are read and written in place, tile by tile. Values may come in the
-    forms that `dtypes.in_dtype` takes. `threads` cores of the chip run at once; results do not depend on it.
+    `outputs` may give arrays to overwrite, of any strides under which no two elements overlap; those that it leaves out
+    are made. Arrays that lie without gaps, memory-mapped files among them, are read and written in place, tile by tile.
+    Values may come in the forms that `dtypes.in_dtype` takes. `threads` cores of the chip run at once; results do not
+    depend on it.
 
     Raises BadInput with all problems at once for arrays that are not what the call says, and DoesNotFit for a plan
     that overflows its memories although the vendor would launch it.
     """
     if plan.verdict.failing:
         raise refusal(plan.verdict)
-    problems = [f"threads is {threads}, must be at least 1"] if threads < 1 else []
+    problems: list[str] = []
+    count = whole_number(threads)
+    if count is None:
+        problems.append(f"threads is {threads!r}, must be a whole number")
+    elif count < 1:
+        problems.append(f"threads is {threads}, must be at least 1")
     given = _conformed(plan.call, inputs, problems)
-    wanted = _writable(plan, outputs or {}, problems)
+    wanted = _writable(plan, {} if outputs is None else outputs, problems)
     if problems:
         raise BadInput(plan.operator.name, problems)
     arrays: dict[str, Array] = {}
@@ -83,6 +91,7 @@ def conformed(call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _conformed(call: Call, inputs: Mapping[str, Array], problems: list[str]) -> dict[str, Array]:
+    inputs = by_own_names(call.operator, mapping(call.operator, "inputs", inputs), problems)
     names = [t.name for t in call.operator.tensors if t.role == INPUT]
     expected = {name: call.specs[name] for name in names if call.spec(name) is not None}
     found: dict[str, Array] = {}
@@ -123,13 +132,13 @@ def _made(plan: Plan) -> list[str]:
 
 def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> dict[str, Array]:
     """The arrays that the caller wants overwritten, in the dtypes of the call."""
-    names = _made(plan)
+    op, names = plan.operator, _made(plan)
     found: dict[str, Array] = {}
     for name in names:
         spec, tensor = plan.call.spec(name), plan.kernel[name]
         if spec is not None and spec.dtype != tensor.dtype:
             problems.append(f"{name} is {spec.dtype}; the kernel makes it in {tensor.dtype} only")
-    for name, array in outputs.items():
+    for name, array in by_own_names(op, mapping(op, "outputs", outputs), problems).items():
         spec = plan.call.spec(name)
         if name not in names or spec is None:
             hint = did_you_mean(name, names) or f" there are: {', '.join(names)}"
@@ -137,6 +146,8 @@ def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> 
             continue
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             problems.append(f"{name} cannot be written")
+        if isinstance(array, np.ndarray) and _overlaps_itself(array):
+            problems.append(f"{name} has strides of {list(array.strides)} B, under which its elements share memory")
         if isinstance(array, np.ndarray) and array.dtype == np.float32 != numpy_dtype(spec.dtype):
             problems.append(f"{name} is float32, must be {spec.dtype}")
         else:
@@ -145,6 +156,23 @@ def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> 
         if np.may_share_memory(found[a], found[b]):
             problems.append(f"{a} and {b} share memory")
     return found
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Whether two elements of an array share a byte, as those of a broadcast one do."""
+    axes = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    reach, apart = array.itemsize, True
+    for stride, size in axes:
+        apart = apart and stride >= reach
+        reach += stride * (size - 1)
+    if apart or not array.size:
+        return False
+    if any(stride < array.itemsize for stride, _ in axes) or array.size * array.itemsize > reach:
+        return True
+    places = np.zeros((), np.int64)  # steps that are no multiples of each other may still pass by each other
+    for stride, size in axes:
+        places = np.add.outer(places, np.arange(size) * stride)
+    return bool((np.diff(np.sort(places, axis=None)) < array.itemsize).any())
 
 
 def _target(wanted: Array | None, plan: Plan, name: str, inputs: Iterable[Array]) -> Array:

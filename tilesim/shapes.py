@@ -38,7 +38,7 @@ class TensorSpec:
         problems: list[str] = []
         object.__setattr__(self, "shape", whole_numbers(self.shape, problems))
         try:
-            object.__setattr__(self, "dtype", dtype_named(str(self.dtype)))
+            object.__setattr__(self, "dtype", dtype_named(self.dtype))
         except BadInput as error:
             problems += error.problems
         if problems:
@@ -92,6 +92,11 @@ class Solution:
     def bind(self, name: str, value: int) -> None:
         """Keep `value` for `name` unless it has one."""
         self.sizes.setdefault(name, value)
+
+    def complete(self, other: Self) -> None:
+        """Keep what `other` says of names that have no value yet."""
+        self.sizes = {**other.sizes, **self.sizes}
+        self.folds = {**other.folds, **self.folds}
 
     def solve(self, size: Size, value: int) -> None:
         """Find the one name of `size` that is not known from size = value, where it can be found exactly."""
@@ -155,14 +160,23 @@ class Pattern:
         for size, value in compound:
             into.solve(size, value)
 
-    def filled(self, solution: Solution) -> tuple[int, ...] | None:
-        """The shape that a solution gives it, None where a size is not known."""
+    def filled(self, solution: Solution, literal: Mapping[Size, int] | None = None) -> tuple[int, ...] | None:
+        """The shape that a solution gives it, None where a size is not known; `literal` has whole axes, come what may.
+
+        >>> from tilesim.sizes import dim
+        >>> c, h = dim("C"), dim("H")
+        >>> Pattern.parsed("D", {"D": c * h}).filled(Solution({"C": 4}), {c * h: 130})
+        (130,)
+        """
+        known = literal or {}
         out: list[int] = []
         for axis in self.axes:
             if isinstance(axis, str):
                 if axis not in solution.folds:
                     return None
                 out += solution.folds[axis]
+            elif axis in known:
+                out.append(known[axis])
             elif axis.names() <= solution.sizes.keys():
                 out.append(axis.bind(solution.sizes))
             else:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilesim.calls import Given, bind
+from tilesim.calls import Given, bind, mapping
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
 from tilesim.errors import BadChip, BadInput
 from tilesim.grid import MOST_VALUES, axes_of, settings_of
+from tilesim.judge import undecided
 from tilesim.operator import Call, Operator
 from tilesim.ops import load_operator
 from tilesim.plan import Plan, planned
@@ -67,9 +68,9 @@ def sweep(
     Raises BadInput, with all problems of all points, before anything is computed.
     """
     operator = load_operator(op)
-    several = [chips] if isinstance(chips, Chip | str | Path) else list(chips)
-    axes = axes_of(operator, {**given, **options})
-    dtypes = [dtype] if dtype is None or isinstance(dtype, str) else list(dtype)
+    several = list(chips) if isinstance(chips, Sequence) and not isinstance(chips, str) else [chips]
+    axes = axes_of(operator, {**mapping(operator, "given", given), **options})
+    dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
     lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, several)]
     count = math.prod(lengths)
     if count > MOST_VALUES:
@@ -89,6 +90,9 @@ def sweep(
         for at, call in calls
         for where, chip in variants
     ]
+    problems = dict.fromkeys(problem for point in points for problem in undecided(point.call, point.chip))
+    if problems:
+        raise BadInput(operator.name, list(problems))
     rows = [[*point.at.values(), *answers(judged(point.call, point.chip), times=times)] for point in points]
     return table_of(f"{operator.name} at {count:,} points", columns, rows, _notes(calls, variants))
 

@@ -11,7 +11,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -24,18 +24,19 @@ from tilesim.files import write_all
 Array = Any
 
 SAFETENSORS: Final = {
-    "BF16": "bfloat16",
-    "F16": "float16",
-    "F32": "float32",
-    "F64": "float64",
-    "BOOL": "bool",
-    "I8": "int8",
-    "U8": "uint8",
-    "I16": "int16",
-    "I32": "int32",
-    "I64": "int64",
+    "BF16": numpy_dtype("bfloat16"),
+    "F16": numpy_dtype("float16"),
+    "F32": numpy_dtype("float32"),
+    "F64": numpy_dtype("float64"),
+    "BOOL": numpy_dtype("bool"),
+    "I8": numpy_dtype("int8"),
+    "U8": numpy_dtype("uint8"),
+    "I16": numpy_dtype("int16"),
+    "U16": np.dtype(np.uint16),
+    "I32": numpy_dtype("int32"),
+    "I64": numpy_dtype("int64"),
 }
-"""Dtypes of .safetensors files. Source: the format's document."""
+"""Dtypes of .safetensors files that tensors can come in, U16 for bits of bfloat16. Source: the format's document."""
 MOST_HEADER_BYTES: Final = 100_000_000
 """The largest header that the format allows."""
 BROKEN: Final = (
@@ -51,8 +52,14 @@ BROKEN: Final = (
     zlib.error,
 )
 """What reading a file raises that is not what its name says."""
+OBJECTS: Final = ("allow_pickle", "Object arrays", "Python objects")
+"""What numpy says of arrays of Python objects, which can be anything at all."""
 CHUNK: Final = 1 << 20
 """Elements that are converted at once."""
+
+
+class Malformed(ValueError):
+    """What is wrong with a file, in words for whoever gave it."""
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
@@ -62,41 +69,70 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
         raise BadInput(str(path), ["does not exist"])
     try:
         if place.is_dir():
-            found = {file.stem: np.load(file, mmap_mode="r") for file in sorted(place.glob("*.npy"))}
+            found = {file.stem: _npy(file) for file in sorted(place.glob("*.npy"))}
         elif place.suffix == ".npz":
-            with place.open("rb") as file, np.load(file) as archive:
-                found = {name: archive[name] for name in archive.files}
+            found = _npz(place)
         elif place.suffix == ".safetensors":
             found = _safetensors(place)
         else:
             raise BadInput(str(path), ["is not a .npz file, a .safetensors file or a folder of .npy files"])
     except OSError as error:
         raise BadInput(str(path), [f"cannot be read: {error.strerror or error}".lower()]) from None
-    except BROKEN as error:
-        raise BadInput(str(path), [f"cannot be read: {' '.join(str(error).split())}"]) from None
+    except Malformed as error:
+        raise BadInput(str(path), [f"cannot be read: {error}"]) from None
+    except BROKEN:
+        raise BadInput(str(path), [f"cannot be read: it is no whole {place.suffix} file"]) from None
     if not found:
         raise BadInput(str(path), ["has no arrays"])
     return found
 
 
+def _npz(path: Path) -> dict[str, Array]:
+    """The arrays of numpy's archive. Raises Malformed for what is none."""
+    found: dict[str, Array] = {}
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise Malformed("it is no archive of arrays, as .npz files are")
+        with zipfile.ZipFile(file) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as member:
+                    found[name.removesuffix(".npy")] = _array(name, np.lib.format.read_array, member)
+    return found
+
+
+def _npy(path: Path) -> Array:
+    """The array of a file in numpy's format, memory-mapped. Raises Malformed for what is none."""
+    return _array(path.name, functools.partial(np.lib.format.open_memmap, mode="r"), path)
+
+
+def _array(name: str, read: Callable[[Any], Array], source: Any) -> Array:
+    """What `read` makes of a source. Raises Malformed, naming the part of the file, for what is no array of numbers."""
+    try:
+        return read(source)
+    except BROKEN as error:
+        objects = any(words in str(error) for words in OBJECTS)
+        what = "holds Python objects, not numbers" if objects else "is no whole array in numpy's format"
+        raise Malformed(f"{name} {what}") from None
+
+
 def _safetensors(path: Path) -> dict[str, Array]:
-    """The tensors of a file, memory-mapped. Raises ValueError or KeyError for what is none."""
+    """The tensors of a file, memory-mapped. Raises Malformed, or an error of BROKEN, for what is none."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= min(size - 8, MOST_HEADER_BYTES):
-            raise ValueError(f"its header would have {length} bytes, the file has {size}")
+            raise Malformed(f"its header would have {length} bytes, the file has {size}")
         header = json.loads(file.read(length))
     found: dict[str, Array] = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
         if entry["dtype"] not in SAFETENSORS:
-            raise ValueError(f"{name} is {entry['dtype']}, which no operator has")
-        dtype, shape = numpy_dtype(SAFETENSORS[entry["dtype"]]), tuple(entry["shape"])
+            raise Malformed(f"{name} is {entry['dtype']}, which no operator has")
+        dtype, shape = SAFETENSORS[entry["dtype"]], tuple(entry["shape"])
         first, last = entry["data_offsets"]
         if last - first != math.prod(shape) * dtype.itemsize or not 0 <= first <= last <= size - 8 - length:
-            raise ValueError(f"{name} would lie in bytes {first} to {last} of {size - 8 - length}")
+            raise Malformed(f"{name} would lie in bytes {first} to {last} of {size - 8 - length}")
         empty = first == last
         found[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + first, shape)
     return found
@@ -149,7 +185,7 @@ def _parts(array: Array) -> Iterator[Array]:
 
 def _write_safetensors(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
     """The arrays in the format of safetensors: the length of a header, the header, the elements."""
-    codes = {numpy_dtype(dtype): code for code, dtype in SAFETENSORS.items()}
+    codes = {dtype: code for code, dtype in SAFETENSORS.items()}
     header: dict[str, Any] = {}
     offset = 0
     for name, array in outputs.items():

@@ -48,14 +48,14 @@ def run(  # noqa: PLR0913 - one argument an option
     threads: Annotated[int, typer.Option("--threads", metavar="N", help="Cores of the chip to run at once.")] = 1,
     as_json: AsJson = False,
 ) -> int:
-    """Compute the outputs tile by tile as the chip would; with --inputs, shapes can be left to the file."""
+    """Compute the outputs tile by tile as the chip would; with --inputs, the file tells shapes, dtype and options."""
     from tilesim.arrays import load_inputs, random_inputs  # noqa: PLC0415 - numpy loads when a command runs
     from tilesim.run import run as executed  # noqa: PLC0415
     from tilesim.tensor_files import save_outputs  # noqa: PLC0415
 
     _refuse(inputs, random, out, threads)
     given = _told(op, words, inputs, dtype) if inputs is not None else {}
-    made = planned(op, words, chip, changes, chips, dtype, tiles, given=given, as_json=as_json)
+    made = planned(op, () if given else words, chip, changes, chips, dtype, tiles, given=given, as_json=as_json)
     plan = made.plan
     if verify and plan.operator.reference is None:
         raise BadInput(plan.operator.name, ["there is no reference to --verify against"])
@@ -91,18 +91,18 @@ def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: 
 
 
 def _told(op: str, words: Sequence[str] | None, inputs: Path, dtype: str | None) -> dict[str, Any]:
-    """What a file of inputs says of the call, where the command line names no dim and no tensor."""
-    from tilesim.arrays import given_from_arrays  # noqa: PLC0415 - see run
+    """What a file of inputs and the words beside it say of the call. Raises BadInput where they contradict."""
+    from tilesim.agreement import agreed  # noqa: PLC0415 - see run
     from tilesim.calls import parse  # noqa: PLC0415
     from tilesim.ops import load_operator  # noqa: PLC0415
     from tilesim.tensor_files import read_arrays  # noqa: PLC0415
 
     operator = load_operator(op)
-    named = set(parse(operator, words or ()))
-    if named & {*operator.sizes, *operator.arguments}:
-        return {}
-    told = given_from_arrays(operator, read_arrays(inputs), dtype)
-    return {name: value for name, value in told.items() if name not in named}
+    asked, arrays = parse(operator, words or ()), read_arrays(inputs)
+    try:
+        return agreed(operator, arrays, asked, dtype)
+    except BadInput as error:
+        raise BadInput(str(inputs), error.problems) from None
 
 
 @contextmanager
