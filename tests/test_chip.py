@@ -322,7 +322,41 @@ def test_an_imported_chip_can_be_kept(ini, tmp_path):
 def test_a_platform_file_of_no_known_family_is_refused(ini):
     path = ini("[version]\nSoC_version=Hi3796\n")
     assert refusal(lambda: load_chip(path)) == (
-        f"{path}: version.Short_SoC_version is 'Hi3796', which is of no known family"
+        f"{path}: version.Short_SoC_version is 'Hi3796', which is of no known family;"
+        " import it like a chip, or like one of 950, a2, a3, inference, inference-200i, training"
+    )
+    assert import_chip(path, like="ascend310p3").base == "ascend310p3"
+    made = import_chip(path, like="training")
+    assert (made.base, made.notes) == ("ascend910a", ("the family is training, as asked",))
+
+
+@pytest.mark.parametrize("base", ["ascend950dt", "ascend910a", "ascend310p3", "ascend310b1"])
+def test_a_file_that_does_not_name_its_part_is_like_the_chip_with_its_figures(base, ini):
+    chip = load_chip(base)
+    text = (
+        f"[SoCInfo]\nai_core_cnt={chip.cores.cube}\ncube_core_cnt={chip.cores.cube}\n"
+        f"vector_core_cnt={chip.cores.vector}\n[AICoreSpec]\nub_size={chip.memory.ub.size_bytes}\n"
+        f"l0_c_size={chip.memory.l0c.size_bytes}\n"
+    )
+    made = import_chip(ini(text, "mysoc.ini"))
+    assert made.chip.family == chip.family
+    assert made.chip.memory.ub.size_bytes == chip.memory.ub.size_bytes
+    assert made.notes == (f"the family is {chip.family}, a guess from the figures",)
+    assert import_chip(ini(text, "mysoc.ini"), like="ascend910b2").base == "ascend910b2"
+
+
+def test_a_file_that_says_nothing_is_refused_with_the_reason(ini):
+    message = refusal(lambda: import_chip(ini("[SoCInfo]\n", "mysoc.ini")))
+    assert "neither [version] nor the file's name tells a family, and there is none of memory.ub.size_bytes" in message
+
+
+def test_what_a_platform_file_has_twice_is_told(ini):
+    made = import_chip(
+        ini("[SoCInfo]\nvector_core_cnt=40\n[AICoreSpec]\n[SoCInfo]\nvector_core_cnt=41\n", "Ascend910B3.ini")
+    )
+    assert made.notes == (
+        "[SoCInfo] is in line 1 and again in line 4",
+        "[socinfo] vector_core_cnt is 40, then 41 in line 5, which counts",
     )
 
 

@@ -49,6 +49,21 @@ def refused(result):
     return result.stderr
 
 
+def test_sensitivity_can_be_asked_for_by_name(tilesim):
+    words = ("whatif", "glu_backward", "self=8x64x128", *CHIP)
+    assert answered(tilesim(*words, "--sensitivity")) == answered(tilesim(*words))
+    for other in (("--set", "cores.vector=32"), ("--solve", "cores.vector")):
+        message = refused(tilesim(*words, "--sensitivity", *other))
+        assert f"--sensitivity and {other[0]} are both given" in message
+
+
+def test_graph_and_trace_take_tiles(tilesim):
+    words = ("exp", "x=4096x4096", *CHIP, "--tiles", "2")
+    alone = answered(tilesim("graph", *words[:-2]))
+    assert answered(tilesim("graph", *words)) != alone
+    assert len(answered(tilesim("trace", *words))) < len(answered(tilesim("trace", *words[:-2])))
+
+
 def test_a_sweep_as_text_json_and_csv(tilesim):
     words = ("sweep", "glu_backward", "self=64x512,64x511", *CHIP, "--chip", "ascend910b3")
     text = answered(tilesim(*words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,15 @@ from tilesim.platform_ini import PlatformFile, read_platform
 
 CHIPS_VARIABLE: Final = "TILESIM_CHIPS"
 """The environment variable that names directories of chip files, searched before the shipped ones."""
+ALIKE: Final = (
+    "memory.ub.size_bytes",
+    "memory.l1.size_bytes",
+    "memory.l0c.size_bytes",
+    "cores.vector",
+    "cores.cube",
+    "clock.vector_hz",
+)
+"""Figures by which a platform file is compared with the shipped chips where it does not tell its family."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +223,8 @@ class Imported:
     """Keys of the figures that the file has."""
     missing: tuple[str, ...]
     """Keys of the figures that were taken from `base`."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know: a family that was guessed, sections and keys that the file has twice."""
 
 
 def load_chip(source: str | Path, *, directory: str | Path | None = None) -> Chip:
@@ -238,15 +250,20 @@ def load_chip(source: str | Path, *, directory: str | Path | None = None) -> Chi
     return _from_toml(known[text.lower()])
 
 
-def import_chip(path: str | Path, *, directory: str | Path | None = None) -> Imported:
+def import_chip(path: str | Path, *, like: str = "", directory: str | Path | None = None) -> Imported:
     """The chip that a CANN platform_config `.ini` describes, and which of its figures came from the file.
 
-    What the file does not say comes from the shipped chip that is nearest to it. Rates in the file are nominal, so they
+    What the file does not say comes from the shipped chip that is nearest to it: of the family that the file or its
+    name tells, or, if neither does, the one with the most similar sizes and counts; `like` names another one, or the
+    family that it is of. Rates in the file are nominal, so they
     count only where the nearest chip has no measurement of that path.
-    Raises BadChip if the file cannot be read or belongs to no known family.
+    Raises BadChip if the file cannot be read, or says that it is a part of no known family, without `like`.
     """
     given = read_platform(_read(Path(path)), Path(path).name)
-    base = _nearest(given, str(path), directory)
+    base = _nearest(given, str(path), like, directory)
+    notes = list(given.notes)
+    if given.family is None:
+        notes.append(f"the family is {base.family}, {'as asked' if like else 'a guess from the figures'}")
     tables = {name: table for name, table in base.tables().items() if not name.startswith("kernels.")}
     figures = dict(given.figures)
     for key, rate in given.nominal.items():
@@ -269,6 +286,7 @@ def import_chip(path: str | Path, *, directory: str | Path | None = None) -> Imp
         base=base.name,
         from_file=tuple(key for key in keys if key in figures),
         missing=tuple(key for key in keys if key not in figures),
+        notes=tuple(notes),
     )
 
 
@@ -352,14 +370,25 @@ def _checked(data: dict[str, Any], subject: str, problems: list[str]) -> Chip:
     return chip
 
 
-def _nearest(given: PlatformFile, subject: str, directory: str | Path | None) -> Chip:
-    """The shipped chip most like a platform file: of its family, the longest common name, then as many cores."""
-    if given.family is None:
-        raise BadChip(subject, [f"version.Short_SoC_version is {given.short_soc!r}, which is of no known family"])
-    chips = [load_chip(name, directory=directory) for name in chips_shipped()]
+def _nearest(given: PlatformFile, subject: str, like: str, directory: str | Path | None) -> Chip:
+    """The chip that a platform file is completed from, see `import_chip`."""
+    shipped = [load_chip(name, directory=directory) for name in chips_shipped()]
+    families = {chip.family for chip in shipped}
+    if like and like.lower() not in families:
+        return load_chip(like, directory=directory)
+    family = like.lower() or given.family
+    if family is None:
+        figures = {key: value for key, value in given.figures.items() if key in ALIKE and value > 0}
+        if given.named:
+            reason = f"version.Short_SoC_version is {given.short_soc!r}, which is of no known family"
+        elif not figures:
+            reason = f"neither [version] nor the file's name tells a family, and there is none of {', '.join(ALIKE)}"
+        else:
+            return min(shipped, key=lambda chip: sum(abs(math.log(v / (chip.get(k) or 1))) for k, v in figures.items()))
+        raise BadChip(subject, [f"{reason}; import it like a chip, or like one of {', '.join(sorted(families))}"])
 
     def likeness(chip: Chip) -> tuple[int, bool]:
         same = takewhile(lambda pair: pair[0] == pair[1], zip(chip.name, given.soc.lower(), strict=False))
         return len(list(same)), chip.cores.vector == given.figures.get("cores.vector")
 
-    return max((chip for chip in chips if chip.family == given.family), key=likeness)
+    return max((chip for chip in shipped if chip.family == family), key=likeness)

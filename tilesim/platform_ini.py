@@ -55,14 +55,18 @@ class PlatformFile:
     """`version.SoC_version`, such as "Ascend910B3"; the file's name if it does not say."""
     short_soc: str
     """`version.Short_SoC_version`, such as "Ascend910B"; `soc` if the file does not say."""
+    named: bool
+    """Whether the file says which part it is."""
     family: str | None
-    """The family of a chip file; None for a part of no known one."""
+    """The family of a chip file; None where neither the file nor its name tells a known one."""
     figures: Mapping[str, int]
     """Counts, clocks and sizes by chip key."""
     nominal: Mapping[str, int]
     """Rates by chip key."""
     problems: tuple[str, ...]
     """Values that are not whole numbers."""
+    notes: tuple[str, ...]
+    """Sections and keys that are there more than once."""
 
 
 def read_platform(text: str, file: str) -> PlatformFile:
@@ -71,7 +75,7 @@ def read_platform(text: str, file: str) -> PlatformFile:
     >>> read_platform("[AICoreSpec]  # a core" + chr(10) + "  ub_size = 196608", "Ascend910B3.ini").figures
     {'memory.ub.size_bytes': 196608}
     """
-    values = _values(text)
+    values, notes = _values(text)
     problems: list[str] = []
 
     def first(*names: str) -> int | None:
@@ -102,22 +106,35 @@ def read_platform(text: str, file: str) -> PlatformFile:
         file=file,
         soc=soc,
         short_soc=short_soc,
+        named=bool(values.get("version.soc_version") or values.get("version.short_soc_version")),
         family=next((family for start, family in _FAMILIES.items() if short_soc.lower().startswith(start)), None),
         figures={key: value for key, value in figures.items() if value is not None},
         nominal={key: value for key, value in nominal.items() if value is not None},
         problems=tuple(dict.fromkeys(problems)),
+        notes=tuple(notes),
     )
 
 
-def _values(text: str) -> dict[str, str]:
-    """`section.key` in lower case to its text; comments, blanks and lines that are neither are skipped."""
+def _values(text: str) -> tuple[dict[str, str], list[str]]:
+    """`section.key` in lower case to its text, and what is there twice; of that, the last counts.
+
+    Comments, blanks and lines that are neither a section nor a key are skipped.
+    """
     values: dict[str, str] = {}
+    sections: dict[str, int] = {}
+    notes: list[str] = []
     section = ""
-    for raw in text.removeprefix("\ufeff").splitlines():
+    for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         line = raw.split("#", 1)[0].split(";", 1)[0].strip()
         key, equals, value = line.partition("=")
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1].strip().lower()
+            if section in sections:
+                notes.append(f"[{line[1:-1].strip()}] is in line {sections[section]} and again in line {number}")
+            sections[section] = number
         elif equals:
-            values[f"{section}.{key.strip().lower()}"] = value.strip().strip("\"'")
-    return values
+            name, word = f"{section}.{key.strip().lower()}", value.strip().strip("\"'")
+            if values.get(name, word) != word:
+                notes.append(f"[{section}] {key.strip()} is {values[name]}, then {word} in line {number}, which counts")
+            values[name] = word
+    return values, notes

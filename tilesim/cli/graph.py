@@ -29,7 +29,8 @@ def graph(  # noqa: PLR0913 - one argument an option
     dtype: Dtype = None,
     tiles: Tiles = None,
     first: Annotated[
-        int | None, typer.Option("--first", min=1, metavar="N", help="Tell the first N tiles of every loop apart.")
+        int | None,
+        typer.Option("--tiles", "--first", min=1, metavar="N", help="Tell the first N tiles of every loop apart."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write it: .graphml, .dot, .json or .svg.")

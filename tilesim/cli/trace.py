@@ -24,7 +24,9 @@ def trace(  # noqa: PLR0913 - one argument an option
     tiles: Tiles = None,
     window: Annotated[
         int | None,
-        typer.Option("--window", min=1, metavar="N", help="Only N tiles at the start, middle and end of every loop."),
+        typer.Option(
+            "--tiles", "--window", min=1, metavar="N", help="Only N tiles at the start, middle and end of every loop."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file; stdout without it.")] = None,
     as_json: AsJson = False,

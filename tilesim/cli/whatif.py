@@ -26,6 +26,12 @@ def whatif(  # noqa: PLR0913 - one argument an option
             "--set", metavar="KEY=VALUES", help="Figures to vary, such as memory.ub.size_bytes=131072,196608."
         ),
     ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity", metavar="", help="Rank what the time depends on, each figure by 10 %; so without --set."
+        ),
+    ] = False,
     solve: Annotated[
         str | None,
         typer.Option("--solve", metavar="KEY", help="Find the least value of a figure that is enough to fit."),
@@ -50,6 +56,10 @@ def whatif(  # noqa: PLR0913 - one argument an option
     problems = []
     if changes and solve is not None:
         problems.append("--set and --solve are both given, only one question can be answered")
+    if sensitivity and (changes or solve is not None):
+        problems.append(
+            f"--sensitivity and {'--set' if changes else '--solve'} are both given, only one question can be answered"
+        )
     if time_us is not None and solve is None:
         problems.append("--time-us is given without --solve KEY")
     if as_csv and solve is not None:
