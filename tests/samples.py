@@ -1,8 +1,11 @@
 """The samples in reports/: what each is asked for, and how they are written again: `python -m tests.samples`."""
 
+import os
 from pathlib import Path
 
-from tilesim.report import Report, report
+from typer.testing import CliRunner
+
+from tilesim.cli import app
 
 PLACE = Path(__file__).parent.parent / "reports"
 CHIPS = ("ascend950pr", "ascend910b3", "ascend910_9391")
@@ -19,15 +22,28 @@ SAMPLES = {
 }
 
 
-def sample(name: str) -> Report:
-    """The report that a file of reports/ holds."""
+def words(name: str) -> list[str]:
+    """The command line that writes a file of reports/, called in the directory above it."""
     op, given = SAMPLES[name]
-    words = " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in given.items())
-    chips = " ".join(f"--chip {chip}" for chip in CHIPS)
-    return report(op, given, chips=CHIPS, command=f"tilesim report {op} {words} {chips} --out reports/{name}")
+    sizes = [f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in given.items()]
+    chips = [word for chip in CHIPS for word in ("--chip", chip)]
+    return ["report", op, *sizes, *chips, "--out", f"reports/{name}"]
+
+
+def sample(name: str, place: Path) -> str:
+    """What the command writes into reports/ in `place`, which has such a directory."""
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        done = CliRunner().invoke(app, words(name), prog_name="tilesim")
+        if done.exit_code > 1:
+            raise RuntimeError(done.stderr)
+        return (place / "reports" / name).read_text(encoding="utf-8")
+    finally:
+        os.chdir(before)
 
 
 if __name__ == "__main__":
     PLACE.mkdir(exist_ok=True)
     for one in SAMPLES:
-        sample(one).write(PLACE / one)
+        sample(one, PLACE.parent)

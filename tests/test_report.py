@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shlex
 import time
 from html.parser import HTMLParser
 
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.samples import CHIPS, GATED, GLU, PLACE, SAMPLES, sample
+from tests.samples import words as sample_words
 from tilesim import memory_map
 from tilesim.calls import bind
 from tilesim.checker import check
@@ -22,7 +24,7 @@ from tilesim.operator import Argument as Tensor
 from tilesim.operator import Dimension, Operator, result
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.plan import plan
-from tilesim.report import FORMATS, Report, command_line, report, reported, si, size
+from tilesim.report import FORMATS, command_line, report, reported, si, size
 from tilesim.report_drawings import arcs, bars, blocks, letter, roofs
 from tilesim.report_facts import facts
 from tilesim.roofline import roofline
@@ -384,12 +386,18 @@ def test_words():
 
 # ------------------------------------------------------------------- the samples
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_samples_are_what_the_command_makes(name):
-    made = sample(name)
-    assert isinstance(made, Report)
+def test_the_samples_are_what_the_command_makes(name, tmp_path):
+    (tmp_path / "reports").mkdir()
     written = (PLACE / name).read_text(encoding="utf-8")
-    assert made.command in written.replace("&#39;", "'")
-    assert made.text(name.rpartition(".")[2]) == written, "write them again with: python -m tests.samples"
+    assert shlex.join(["tilesim", *sample_words(name)]) in written.replace("&#39;", "'")
+    assert sample(name, tmp_path) == written, "write them again with: python -m tests.samples"
+
+
+def test_the_command_keeps_the_path_within_its_directory(tilesim, tmp_path):
+    (tmp_path / "to").mkdir()
+    for out, told in (("to/r.md", "to/r.md"), (tmp_path / "to" / "r.md", "r.md"), ("to/../r.md", "r.md")):
+        tilesim("report", "glu_backward", "self=2x64x128", "--chip", "ascend950pr", "--out", out)
+        assert f"--chip ascend950pr --out {told}\n" in (tmp_path / out).read_text(encoding="utf-8")
 
 
 def test_the_samples_are_small_and_there_are_no_others():

@@ -76,12 +76,14 @@ def _command(
     tiles: list[str] | None,
     out: Path | None,
 ) -> str:
-    """The command line, without directories that only this machine has."""
+    """The command line; of a file outside the directory that it is called in, without what only this machine has."""
     parts = ["tilesim", "report", op, *(words or ())]
     pairs = [("--chip", chip), ("--set", changes), ("--dtype", [dtype] if dtype else None), ("--tile", tiles)]
     for option, values in pairs:
         parts += [word for value in values or () for word in (option, value)]
-    parts += ["--out", out.name] if out is not None else []
+    if out is not None:
+        # What leaves the directory means nothing elsewhere.
+        parts += ["--out", out.name if out.is_absolute() or ".." in out.parts else out.as_posix()]
     return shlex.join(parts)
 
 
