@@ -68,10 +68,14 @@ class Verdict(Shown):
     """What that check is about."""
     call: Call = field(repr=False)
     on: Chip = field(repr=False)
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    """Tile sizes by hand that the inequalities are about; without them, all tiles are at their smallest."""
 
     @property
     def note(self) -> str:
         """What the verdict alone does not tell: that the vendor launches what does not fit, and what it never asks."""
+        if self.tiles:
+            return f"with {', '.join(f'{n}={v}' for n, v in self.tiles.items())} by hand"
         if self.verdict == "overflow" and self.status == SUCCESS:
             return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
         if self.ok and self.tiling_check:
@@ -157,6 +161,7 @@ class Verdict(Shown):
             "tiling_parameter": self.tiling_parameter or None,
             "culprit": self.culprit,
             "note": self.note or None,
+            "tiles": dict(self.tiles),
             "rules": [
                 {
                     "name": rule.name,

@@ -45,14 +45,10 @@ def cube_options(
     sides = {a: [t for t in small if t < extent[a]] + [min(small[-1], -(-extent[a] // 16) * 16)] for a in extent}
     sides = {a: [wanted[a]] if a in wanted else s for a, s in sides.items()}
     out: list[dict[str, int]] = []
-    pairs = [
-        (m, n)
-        for m in sides["m"]
-        for n in sides["n"]
-        if {"m", "n"} <= wanted.keys() or fits({"m": m, "n": n, "k1": block})
-    ]
+    least = wanted.get("k1", block)
+    pairs = [(m, n) for m in sides["m"] for n in sides["n"] if fits({"m": m, "n": n, "k1": least})]
     for m, n in pairs:
-        depth = wanted.get("k1", block)
+        depth = least
         while "k1" not in wanted and depth < group and fits({"m": m, "n": n, "k1": depth * 2}):
             depth *= 2
         tiles = {"m": m, "n": n}

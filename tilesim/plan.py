@@ -13,9 +13,10 @@ from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
 from tilesim.core_split import core_shares, idle_share
 from tilesim.cube_tiling import cube_plan
-from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported, did_you_mean
+from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
 from tilesim.fits import Inequality, budget, inequalities
 from tilesim.graph import graph
+from tilesim.hand_tiles import of_phase, overflowing, refuse_impossible
 from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
 from tilesim.phase_plan import PhasePlan, tensor_bytes
@@ -33,7 +34,7 @@ WORKSPACE_ALIGN_BYTES = 512
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """A kernel with every size decided. `workspace` maps its tensors to (offset, bytes)."""
+    """A kernel with every size decided. `workspace` maps its tensors to (offset, bytes), `by_hand` tiles to sizes."""
 
     call: Call
     chip: Chip
@@ -42,6 +43,7 @@ class Plan(Shown):
     sizes: Mapping[str, Any]
     phases: tuple[PhasePlan, ...]
     workspace: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    by_hand: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def operator(self) -> Operator:
@@ -60,29 +62,41 @@ class Plan(Shown):
 
     @property
     def note(self) -> str:
-        """What else is to be known of it: that the vendor would launch it although it does not fit; often ""."""
-        return self.verdict.note
+        """What else is to be known of it: that the vendor would launch what does not fit, or tile it otherwise."""
+        return "; ".join(text for text in (self.verdict.note, self._other) if text)
 
     @functools.cached_property
     def vendor(self) -> VendorTiling | None:
         """The vendor's tiling, None where its rule is not public."""
+        if self.by_hand:
+            return planned(self.call, self.chip).vendor
         tiles = {name: size for p in self.phases for name, size in p.tiles.items()}
         return self.operator.tiling(self.call, self.chip, tiles) if self.operator.tiling else None
 
+    @functools.cached_property
+    def _other(self) -> str:
+        """How tiles and cores by hand differ from the vendor's; "" where they do not, or its rule is not public."""
+        if not self.by_hand or self.vendor is None:
+            return ""
+        phases = zip(self.phases, planned(self.call, self.chip).phases, strict=True)
+        if all((mine.tiles, mine.cores) == (theirs.tiles, theirs.cores) for mine, theirs in phases):
+            return ""
+        return f"{', '.join(f'{n}={v}' for n, v in self.by_hand.items())} by hand is not the vendor's tiling"
+
     @property
     def tiling_data(self) -> Mapping[str, int] | None:
-        """The vendor's fields in the vendor's order, None where its rule is not public."""
-        return self.vendor.data if self.vendor else None
+        """The vendor's fields in the vendor's order, None where its rule is not public or tiles by hand differ."""
+        return self.vendor.data if self.vendor and not self._other else None
 
     @property
     def tiling_key(self) -> int | None:
-        """The key by which the vendor picks a kernel, None where its rule is not public."""
-        return self.vendor.key if self.vendor else None
+        """The key by which the vendor picks a kernel, None as the fields are."""
+        return self.vendor.key if self.vendor and not self._other else None
 
     @property
     def block_dim(self) -> int:
         """Blocks of the launch; of a kernel that mixes cores, cube cores with their share of the vector cores."""
-        if self.vendor:
+        if self.vendor and not self._other:
             return self.vendor.block_dim
         cube = max((p.cores for p in self.phases if p.phase.core_kind == "cube"), default=0)
         vector = max((p.cores for p in self.phases if p.phase.core_kind == "vector"), default=0)
@@ -132,6 +146,7 @@ class Plan(Shown):
             "dtype": self.call.dtype,
             "options": dict(self.call.options),
             "route": self.route,
+            "by_hand": dict(self.by_hand),
             "block_dim": self.block_dim,
             "tiling_key": self.tiling_key,
             "tiling_data": None if self.tiling_data is None else dict(self.tiling_data),
@@ -169,29 +184,30 @@ def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> P
     if verdict.status is None or verdict.status.code:
         raise refusal(verdict)
     kernel = call.operator.record(call, chip)
-    given = tiles or {}
-    _refuse_unknown(kernel, given)
+    given = dict(tiles or {})
+    refuse_impossible(kernel, chip, given)
     fixed = call.operator.tiles(call, chip)
     tiles = {**fixed, **given}
+    limits = inequalities(kernel, chip)
+    if given:
+        overflow = overflowing(verdict, kernel, limits, tiles, given)
+        if overflow is not None:
+            raise refusal(overflow)
     by_phase: dict[str, list[Inequality]] = {}
-    for inequality in inequalities(kernel, chip):
-        by_phase.setdefault(inequality.phase, []).append(inequality)
+    for limit in limits:
+        by_phase.setdefault(limit.phase, []).append(limit)
     sizes: dict[str, Any] = dict(call.env)
     phases = []
     for phase in kernel.phases:
-        named = {n.rpartition("."): v for n, v in tiles.items()}
-        wanted = {name: v for (where, _, name), v in named.items() if where in ("", phase.name)}
         make = cube_plan if phase.core_kind == "cube" else vector_plan
-        limits = by_phase.get(phase.name, [])
-        made = make(phase, sizes, chip, limits, wanted)
-        rule = {n: "the vendor's rule" for n, reason in made.reasons.items() if reason == "given" and n not in given}
-        if fixed and rule:
-            made = replace(made, reasons={**made.reasons, **rule})
-        if given:
-            _refuse_too_large(made, limits, f"{call.operator.name} on {chip.name}")
+        made = make(phase, sizes, chip, by_phase.get(phase.name, []), of_phase(phase, tiles))
+        hand = of_phase(phase, given)
+        reasons = {n: "by hand" if n in hand else why for n, why in made.reasons.items()}
+        reasons |= {n: "the vendor's rule" for n, why in reasons.items() if why == "given"}
+        made = replace(made, reasons=reasons)
         sizes[f"{phase.name}.cores"] = made.cores
         phases.append(made)
-    return Plan(call, chip, verdict, kernel, sizes, tuple(phases), _workspace(kernel, sizes))
+    return Plan(call, chip, verdict, kernel, sizes, tuple(phases), _workspace(kernel, sizes), given)
 
 
 def refusal(verdict: Verdict) -> TilesimError:
@@ -204,7 +220,8 @@ def refusal(verdict: Verdict) -> TilesimError:
     else:
         worst = verdict.failing[0]
         mine = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
-        subject, remedies = f"{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
+        where = f"phase '{worst.phase}' of " if verdict.tiles else ""
+        subject, remedies = f"{where}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
         error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=mine, remedies=remedies)
     error.verdict = verdict
     return error
@@ -218,34 +235,6 @@ def _workspace(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, tuple[int,
         out[name] = (offset, size)
         offset += -(-size // WORKSPACE_ALIGN_BYTES) * WORKSPACE_ALIGN_BYTES
     return out
-
-
-def _refuse_unknown(kernel: Kernel, given: Mapping[str, int]) -> None:
-    """Raise BadInput for tile sizes that no phase has, or that are not above 0."""
-    names = dict.fromkeys(["cores", *(f"{phase.name}.cores" for phase in kernel.phases)], 1)
-    for phase in kernel.phases:
-        for tile in phase.tiles.values():
-            names |= dict.fromkeys([tile.name, f"{phase.name}.{tile.name}"], tile.multiple_of)
-    problems = [f"{n}={v} must be at least 1" for n, v in given.items() if n in names and v < 1]
-    problems += [f"{n}={v} must be a multiple of {names[n]}" for n, v in given.items() if n in names and v % names[n]]
-    for name in given.keys() - names.keys():
-        hint = did_you_mean(name, names) or f" there are: {', '.join(sorted(n for n in names if '.' not in n))}"
-        problems.append(f"{name!r} is not a tile;{hint}")
-    if problems:
-        raise BadInput(kernel.name, problems)
-
-
-def _refuse_too_large(made: PhasePlan, limits: list[Inequality], subject: str) -> None:
-    """Raise DoesNotFit where tiles given by hand leave no room, BadInput where there are not as many cores."""
-    kind = made.phase.core_kind
-    cores = made.chip.cores.cube if kind == "cube" else made.chip.cores.vector
-    if made.cores > cores:
-        raise BadInput(subject, [f"cores={made.cores} in phase '{made.phase.name}', there are {cores} {kind} cores"])
-    for limit in limits:
-        if not limit.holds(made.sizes):
-            terms = sorted(((b.name, int(s.bind(made.sizes))) for b, s in limit.terms), key=lambda term: -term[1])
-            left, right = limit.left_bytes(made.sizes), limit.right_bytes(made.sizes)
-            raise DoesNotFit(f"phase '{made.phase.name}' of {subject}", limit.memory, left, right, terms=terms)
 
 
 def _phase_json(plan: PhasePlan) -> dict[str, Any]:

@@ -49,9 +49,9 @@ def answered(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> 
         plan = planned(call, chip, tiles)
         return Answer(verdict, plan, simulate(plan))
     except TilesimError as error:
-        if error.verdict is None:  # tile sizes that were fixed by hand and the like
+        if not isinstance(error.verdict, Verdict):
             raise
-        return Answer(verdict, None, None, verdict.culprit or str(error))
+        return Answer(error.verdict, None, None, error.verdict.culprit or str(error))  # with tiles by hand, another
 
 
 def facts(answer: Answer) -> Facts:

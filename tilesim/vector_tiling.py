@@ -18,7 +18,7 @@ def vector_plan(
     """The plan of a vector phase: the largest tiles that fit; `wanted` fixes tiles and "cores" by hand."""
     limits = list(limits)
     available = wanted.get("cores", chip.cores.vector)
-    sizes = dict(dims)
+    sizes = {**dims, **{name: wanted[name] for name in phase.tiles if name in wanted}}
     tiles: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for tile in phase.tiles.values():

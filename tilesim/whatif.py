@@ -207,7 +207,8 @@ def _taken_over(base: Plan, chip: Chip, changed: Sequence[str], tiles: Mapping[s
         return planned(base.call, chip)
     kinds = _untouched(changed)
     kept = {one.phase: one for one in base.phases if one.phase.core_kind in kinds}
-    return dataclasses.replace(made, phases=tuple(kept.get(one.phase, one) for one in made.phases))
+    phases = tuple(kept.get(one.phase, one) for one in made.phases)
+    return dataclasses.replace(made, phases=phases, by_hand=base.by_hand)
 
 
 def percent_of(value: float, base: float) -> float:

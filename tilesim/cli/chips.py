@@ -25,9 +25,15 @@ def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson 
     if ctx.invoked_subcommand is not None:
         return EXIT_YES
     from tilesim.chip import chips_found, load_chip  # noqa: PLC0415 - pydantic loads when a command runs
+    from tilesim.errors import BadChip  # noqa: PLC0415
 
     place = directory_of(directory)
-    found = [load_chip(name, directory=place) for name in chips_found(place)]
+    found = []
+    for name in chips_found(place):
+        try:
+            found.append(load_chip(name, directory=place))
+        except BadChip as error:  # a bad file of the caller's hides no other chip
+            note(f"warning: {error}")
     if as_json:
         emit([_brief(chip) for chip in found])
         return EXIT_YES
@@ -144,12 +150,12 @@ def imported(
 
 @chips.command(epilog="Example: tilesim chips validate mine.toml")
 def validate(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A chip file.")], as_json: AsJson = False
+    file: ChipArgument,
+    directory: ChipsDirectory = None,
+    as_json: AsJson = False,
 ) -> int:
     """Check a chip file: every problem at once, and which of its figures are guesses."""
-    from tilesim.chip import load_chip  # noqa: PLC0415 - see every
-
-    chip = load_chip(file)
+    chip = chip_of(file, None, directory)
     guesses = chip.guesses()
     if as_json:
         emit({"ok": True, "name": chip.name, "figures": len(chip.keys()), "guesses": list(guesses)})

@@ -1,0 +1,110 @@
+"""Text laid out in a number of columns: sentences and tables that never break a word or a number."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+GAP: Final = 2
+"""Letters between the columns of a table."""
+TIED: Final = "\N{NO-BREAK SPACE}"
+"""In place of a space at which no line may end; it is laid out as a space."""
+
+
+class Column(NamedTuple):
+    """A column of a table. Numbers stand to the right and are never broken, nor are names; prose may be, at spaces."""
+
+    title: str
+    number: bool = False
+    prose: bool = False
+    last: bool = False
+    """Of prose: whether the other columns are broken before it."""
+
+
+class Block(NamedTuple):
+    """Columns of a table that lie side by side: their places, widths and the lines of every cell, the titles first."""
+
+    places: tuple[int, ...]
+    widths: tuple[int, ...]
+    rows: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+def wrapped(text: str, width: int | None, hang: int = 2) -> list[str]:
+    """The lines of a text in `width` columns, those that continue one indented by `hang` more; a longer word stays.
+
+    >>> wrapped("  needs 133,120 B of ub", 14)
+    ['  needs', '    133,120 B', '    of ub']
+    """
+    out: list[str] = []
+    for line in text.splitlines() or [""]:
+        start = line[: len(line) - len(line.lstrip(" "))]
+        if width is None or len(line) <= width:
+            out.append(line.replace(TIED, " "))
+            continue
+        broken = textwrap.wrap(
+            line.strip(" "),
+            max(width, 1),
+            initial_indent=start,
+            subsequent_indent=start + " " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        out += [one.replace(TIED, " ") for one in broken]
+    return out
+
+
+def blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> list[Block]:
+    """A table in `width` columns: one block, or several one below another that all begin with the first column.
+
+    Titles and prose are broken before the table is.
+    """
+    cells = [[column.title for column in columns], *(list(row) for row in rows)]
+    natural = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    least = [_least(column, [row[i] for row in cells]) for i, column in enumerate(columns)]
+    out: list[Block] = []
+    for places in _parted(least, width):
+        widths = _widths(places, columns, natural, least, width)
+        lines = tuple(
+            tuple(tuple(wrapped(row[i], size, 0)) for i, size in zip(places, widths, strict=True)) for row in cells
+        )
+        out.append(Block(places, widths, lines))
+    return out
+
+
+def _least(column: Column, cells: Sequence[str]) -> int:
+    """The width that a column must have: the title's longest word, and all of a cell unless it is prose."""
+    words = [word for text in (cells if column.prose else cells[:1]) for word in text.split(" ")]
+    return max(map(len, words if column.prose else [*words, *cells[1:]]), default=0)
+
+
+def _parted(least: Sequence[int], width: int | None) -> list[tuple[int, ...]]:
+    """The places of the columns of each block."""
+    if width is None or _whole(least) <= width:
+        return [tuple(range(len(least)))]
+    out: list[tuple[int, ...]] = []
+    mine: tuple[int, ...] = (0,)
+    for i in range(1, len(least)):
+        if len(mine) > 1 and _whole([least[j] for j in (*mine, i)]) > width:
+            out.append(mine)
+            mine = (0,)
+        mine = (*mine, i)
+    return [*out, mine]
+
+
+def _widths(
+    places: Sequence[int], columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], width: int | None
+) -> tuple[int, ...]:
+    """Widths between least and natural: room goes to those broken last, then to where least lacks, last to titles."""
+    if width is None:
+        return tuple(natural[i] for i in places)
+    sizes = {i: least[i] for i in places}
+    left = width - _whole(list(sizes.values()))
+    for i in sorted(places, key=lambda i: (not columns[i].last, not columns[i].prose, natural[i] - least[i])):
+        more = max(min(left, natural[i] - least[i]), 0)
+        sizes[i], left = sizes[i] + more, left - more
+    return tuple(sizes.values())
+
+
+def _whole(sizes: Sequence[int]) -> int:
+    return sum(sizes) + GAP * (len(sizes) - 1)
