@@ -11,16 +11,16 @@ import tilesim
 PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
-    "files shown status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
+    "files shown layout status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa kernel_names",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
     "ops fits unknown_sizes judge flow execute banks traffic fusion cost",
     "schedule remedies checker",
-    "phase_plan core_split vector_tiling cube_tiling events graph plan counts",
+    "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts",
     "timeline composite run tensor_files arrays agreement accuracy table grid sweep whatif solving search"
-    " samples cases measured prediction fitting validate error_bands"
+    " samples cases measured prediction surrogate fitting validate error_bands"
     " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
-    "graph_svg graph_files listing memory_map lanes roofline report_facts report_drawings report html"
+    "graph_svg graph_files listed_phase listing memory_map lanes roofline report_facts report_drawings report html"
     " plot_style plot_budget plot_time plot_tables plot validation_plot trace",
     "cli __init__ __main__",
 )

@@ -4,7 +4,9 @@ import pytest
 
 from tests.recorded import CASES, kernel, planned, price, tensor
 from tilesim.chip import load_chip
-from tilesim.listing import listing, table, tiles_of
+from tilesim.layout import Column
+from tilesim.listed_phase import tiles_of
+from tilesim.listing import listing, table
 from tilesim.nest import Nests
 from tilesim.plan import plan
 from tilesim.program import Phase
@@ -137,7 +139,7 @@ def test_tiles_of_a_loop_that_is_dealt_out():
 
 def test_a_table_is_as_wide_as_it_must_be():
     rows = [("a", "1"), ("long name", "1,000")]
-    assert list(table(("name", "bytes"), rows, right={1})) == [
+    assert list(table((Column("name"), Column("bytes", number=True)), rows)) == [
         "  name       bytes",
         "  a              1",
         "  long name  1,000",
@@ -147,3 +149,17 @@ def test_a_table_is_as_wide_as_it_must_be():
 def test_prices_are_those_of_the_schedule():
     lines = listing(planned(small().kernel, CHIP, price({"wIn": 7, "xIn": 1, "mul": 2, "out": 3})), where=False)
     assert next(line for line in lines if "wIn = copy(w)" in line).split()[-1] == "7"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize(("op", "dims", "dtype"), CASES, ids=[op for op, *_ in CASES])
+def test_in_a_width_nothing_is_lost_or_longer(op, dims, dtype, width):
+    made = plan(op, dims, chip="ascend950pr", dtype=dtype)
+    lines = listing(made, where=True, width=width)
+    assert max(map(len, lines)) <= width
+    words = set(" ".join(lines).split())
+    for phase in made.phases:
+        for instr in phase.phase.instructions():
+            assert set(str(instr).split()) <= words
+        assert {f"{cycles:,}" for cycles in phase.busy_cycles.values()} <= words
+        assert {buffer.name for buffer in phase.homes} <= words

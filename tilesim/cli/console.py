@@ -7,7 +7,9 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from tilesim.layout import GAP, Column, blocks, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,18 +17,21 @@ if TYPE_CHECKING:
 WIDTH_OF_A_PIPE: Final = 400
 """Columns of an output that is no terminal: wide enough that no table is squeezed."""
 
-COLUMN_GAP: Final = "  "
-"""What rich puts between the columns of a table."""
-LEAST_PROSE: Final = 10
-"""Columns that a column of prose keeps however narrow the terminal is."""
-
-
-class Column(NamedTuple):
-    """A column of a table. Numbers stand to the right and are never broken, nor are names; prose may be."""
-
-    title: str
-    number: bool = False
-    prose: bool = False
+__all__ = [
+    "Column",
+    "console",
+    "emit",
+    "fields",
+    "heading",
+    "line",
+    "note",
+    "percent",
+    "raw",
+    "several",
+    "size",
+    "table",
+    "width_of",
+]
 
 
 def console(*, error: bool = False) -> Console:
@@ -39,9 +44,15 @@ def console(*, error: bool = False) -> Console:
     return made
 
 
+def width_of() -> int | None:
+    """The columns that stdout has; None for an output that is no terminal, unless COLUMNS says how many."""
+    made = console()
+    return made.width if made.is_terminal or "COLUMNS" in made._environ else None  # noqa: SLF001 - see console
+
+
 def line(text: str = "", style: str = "") -> None:
-    """Print a line of the result; a terminal breaks it at words."""
-    _print(text, style)
+    """Print a line of the result, broken at words where it is too long for the terminal."""
+    _print("\n".join(wrapped(text, width_of())), style)
 
 
 def heading(text: str) -> None:
@@ -54,38 +65,43 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
     """Print names and values in two columns; values break at words."""
     from rich.table import Table  # noqa: PLC0415 - see console
 
-    made = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    made.add_column(no_wrap=True, style="dim")
-    made.add_column(overflow="fold")
-    for name, value in pairs:
-        made.add_row(name, value)
-    _print(made)
+    found = list(pairs)
+    if not found:
+        return
+    (block,) = blocks((Column(""), Column("", prose=True)), found, width_of())
+    made = Table(box=None, show_header=False, padding=(0, GAP, 0, 0), pad_edge=False)
+    made.add_column(no_wrap=True, min_width=block.widths[0], style="dim")
+    made.add_column(no_wrap=True, min_width=block.widths[1])
+    for name, value in block.rows[1:]:
+        made.add_row("\n".join(name), "\n".join(value))
+    _print(made, least=sum(block.widths) + GAP)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], styles: Iterable[str] = ()) -> None:
-    """Print a table; `styles` colour its rows."""
+    """Print a table; `styles` colour its rows. What is too wide for the terminal goes on in a second table below."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - see console
     from rich.table import Table  # noqa: PLC0415
 
     cells = [[cell if isinstance(cell, str) else f"{cell:,}" for cell in row] for row in rows]
-    made = Table(
-        box=SIMPLE_HEAD,
-        padding=(0, 1),
-        collapse_padding=True,
-        pad_edge=False,
-        show_edge=False,
-        header_style="dim",
-    )
-    least = 0
-    for i, column in enumerate(columns):
-        whole = max(len(column.title), *(len(row[i]) for row in cells), 0)
-        width = min(whole, LEAST_PROSE) if column.prose else whole
-        least += width + len(COLUMN_GAP)
-        justify: Any = "right" if column.number else "left"
-        made.add_column(column.title, justify=justify, no_wrap=not column.prose, overflow="fold", min_width=width)
-    for row, style in zip_longest(cells, styles, fillvalue=""):
-        made.add_row(*row, style=style or None)
-    _print(made, least=least)
+    colours = list(styles)
+    for number, block in enumerate(blocks(columns, cells, width_of())):
+        if number:
+            line()
+        made = Table(
+            box=SIMPLE_HEAD,
+            padding=(0, 1),
+            collapse_padding=True,
+            pad_edge=False,
+            show_edge=False,
+            header_style="dim",
+        )
+        titles, *shown = block.rows
+        for place, width, title in zip(block.places, block.widths, titles, strict=True):
+            justify: Any = "right" if columns[place].number else "left"
+            made.add_column("\n".join(title), justify=justify, no_wrap=True, min_width=width)
+        for row, style in zip_longest(shown, colours[: len(shown)], fillvalue=""):
+            made.add_row(*("\n".join(cell) for cell in row), style=style or None)
+        _print(made, least=sum(block.widths) + GAP * (len(block.widths) - 1))
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -100,7 +116,8 @@ def raw(text: str) -> None:
 
 def note(text: str) -> None:
     """Say something beside the result, on stderr."""
-    sys.stderr.write(f"{text}\n")
+    to = console(error=True)
+    sys.stderr.write("".join(f"{one}\n" for one in wrapped(text, to.width if to.is_terminal else None)))
 
 
 def size(count: int) -> str:
@@ -135,7 +152,7 @@ def _print(what: Any, style: str = "", least: int = 0) -> None:
     to = console()
     to.width = max(to.width, least)
     with to.capture() as captured:
-        to.print(what, style=style or None, soft_wrap=isinstance(what, str) and not to.is_terminal)
+        to.print(what, style=style or None, soft_wrap=isinstance(what, str))
     sys.stdout.write("".join(f"{text.rstrip(' ')}\n" for text in captured.get().splitlines()))
 
 

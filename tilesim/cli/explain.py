@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tilesim.cli.console import emit, raw
+from tilesim.cli.console import emit, raw, width_of
+from tilesim.cli.fusing import fusing_json, fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
+from tilesim.layout import wrapped
 
 EXAMPLE = "tilesim explain glu_backward self=2x4096x8192 --chip ascend950pr"
 
@@ -27,13 +29,17 @@ def explain(
     as_json: AsJson = False,
 ) -> int:
     """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""
-    from tilesim.listing import listing  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.listing import listing, listing_json  # noqa: PLC0415 - numpy loads when a command runs
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
-    lines = listing(made.plan, where=where)
     if as_json:
-        emit({"ok": made.plan.verdict.ok, "lines": lines})
+        emit({"ok": made.plan.verdict.ok, **listing_json(made.plan), **fusing_json(made.plan)})
     else:
+        width = width_of()
+        lines = listing(made.plan, where=where, width=width)
+        fusing = fusing_text(made.plan)
+        if fusing:
+            lines += wrapped(f"fusing: {fusing}", width)
         raw("\n".join(lines))
     return made.code
 

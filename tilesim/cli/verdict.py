@@ -11,6 +11,7 @@ import typer
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
 from tilesim.errors import TilesimError
+from tilesim.layout import TIED
 
 if TYPE_CHECKING:
     from tilesim.checker import BufferUse, Verdict
@@ -151,16 +152,17 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
 
     shown = [b for b in verdict.inequalities if everything or matters(b)]
     rest = [b for b in verdict.inequalities if not (everything or matters(b))]
-    heading("buffers against memory, at the smallest tiles [bytes]")
+    tiles = "tiles by hand" if verdict.tiles else "the smallest tiles"
+    heading(f"buffers against memory, at {tiles} [bytes]")
     columns = (
         Column("phase", prose=True),
         Column("memory"),
-        Column("inequality", prose=True),
+        Column("inequality", prose=True, last=True),
         Column("needs", number=True),
         Column("has", number=True),
         Column("to spare", number=True),
     )
-    rows = [(b.phase, b.memory, b.text, b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown]
+    rows = [(b.phase, b.memory, _formula(b.text), b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown]
     table(columns, rows, ["red" if b.slack_bytes < 0 else "" for b in shown])
     if rest:
         memories = ", ".join(dict.fromkeys(b.memory for b in rest))
@@ -169,6 +171,13 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
             f"and {several(len(rest), 'inequality', 'inequalities')} of {memories} that no dim enters, each with "
             f"{percent(spare)} or more to spare: --all"
         )
+
+
+def _formula(text: str) -> str:
+    """An inequality that is broken before an operator only."""
+    for operator in ("<=", "+", "-"):
+        text = text.replace(f"{operator} ", f"{operator}{TIED}")
+    return text.replace(" words", f"{TIED}words").replace(" bytes", f"{TIED}bytes")
 
 
 def _buffers(buffers: Sequence[BufferUse], *, everything: bool) -> None:
