@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tilesim.checker import Verdict, check
     from tilesim.chip import Chip, chips_found, load_chip
     from tilesim.compare import Comparison, compare
+    from tilesim.composite import Saving, fusion_saving
     from tilesim.errors import BadChip, BadInput, BadOperator, Differs, DoesNotFit, Refused, TilesimError, Unsupported
     from tilesim.operator import Operator
     from tilesim.ops import load_operator, operators_shipped
@@ -43,6 +44,7 @@ __all__ = [
     "Plan",
     "Refused",
     "Run",
+    "Saving",
     "TensorSpec",
     "TilesimError",
     "Timeline",
@@ -53,6 +55,7 @@ __all__ = [
     "check_buffers",
     "chips_found",
     "compare",
+    "fusion_saving",
     "load_chip",
     "load_operator",
     "operators_shipped",
@@ -72,6 +75,7 @@ _HOMES: Final = {
     "checker": ("Verdict", "check"),
     "chip": ("Chip", "chips_found", "load_chip"),
     "compare": ("Comparison", "compare"),
+    "composite": ("Saving", "fusion_saving"),
     "errors": (
         "BadChip",
         "BadInput",

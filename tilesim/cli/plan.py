@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
+from tilesim.cli.fusing import fusing_json, fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.search import answer_search
@@ -40,7 +41,7 @@ def plan(  # noqa: PLR0913 - one argument an option
     if search:
         answer_search(made.plan, everything=everything, as_json=as_json)
     elif as_json:
-        emit(made.plan.to_json())
+        emit(made.plan.to_json() | fusing_json(made.plan))
     else:
         show(made.plan, buffers=buffers)
     return made.code
@@ -60,10 +61,17 @@ def show(plan: Plan, *, buffers: bool = False) -> None:
     if plan.tiling_data is not None:
         heading("the vendor's tiling data")
         fields((name, f"{value}") for name, value in plan.tiling_data.items())
+    elif plan.vendor and plan.vendor.data is not None:
+        heading("no tiling data of the vendor's: it tiles otherwise")
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "kernel", {"kernel": "the operator's own"}.get(plan.route, plan.route)
+    fusing = fusing_text(plan)
+    if fusing:
+        yield "fusing", fusing
+    if plan.by_hand:
+        yield "by hand", ", ".join(f"{name}={value}" for name, value in plan.by_hand.items())
     yield "blocks", f"{plan.block_dim}"
     if plan.tiling_key is not None:
         yield "tiling key", f"{plan.tiling_key}"

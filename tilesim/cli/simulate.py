@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
+from tilesim.cli.fusing import fusing_json, fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.verdict import asked_text, overridden_text
@@ -35,7 +36,7 @@ def simulate(
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     timeline = simulated(made.plan)
     if as_json:
-        emit(about(timeline) | timeline.to_json())
+        emit(about(timeline) | timeline.to_json() | fusing_json(made.plan))
     else:
         show(timeline)
     return made.code
@@ -45,7 +46,7 @@ def known_accuracy(plan: Plan) -> str:
     """How far predictions of such a kernel were off where they have been compared with measurements."""
     from tilesim.error_bands import accuracy  # noqa: PLC0415 - loads when a command runs
 
-    return str(accuracy(plan.chip, plan.operator.name))
+    return str(accuracy(plan.chip, plan.operator.name, plan.call.options))
 
 
 def about(timeline: Timeline) -> dict[str, object]:
@@ -73,6 +74,9 @@ def show(timeline: Timeline) -> None:
 def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
     yield "bottleneck", timeline.bottleneck
     yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us ({timeline.launch_source})"
+    fusing = fusing_text(timeline.plan)
+    if fusing:
+        yield "fusing", fusing
     yield "accuracy", known_accuracy(timeline.plan)
     for status, keys in timeline.rests_on.items():
         if status != "override":
