@@ -17,6 +17,8 @@ Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A number above 0."""
 AmountOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A number, 0 if there is no such cost."""
+MOST_ON_CHIP_BYTES: Final = 2**30
+"""No memory of a core is larger: some thousand times what there is today, and still what a host can execute with."""
 Text = Annotated[str, Field(min_length=1)]
 """A text that says something."""
 
@@ -124,7 +126,7 @@ class Overhead(Table):
 class OnChip(Table):
     """One memory of one core."""
 
-    size_bytes: Count
+    size_bytes: Annotated[Count, Field(le=MOST_ON_CHIP_BYTES)]
     """As the platform file states it [bytes]."""
     reserved_bytes: CountOrZero
     """What the platform hides from every kernel [bytes]."""

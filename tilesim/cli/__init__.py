@@ -23,7 +23,7 @@ from tilesim.cli import (
     validate,
     whatif,
 )
-from tilesim.cli.commands import Commands
+from tilesim.cli.commands import EXIT_CLOSED, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_YES, Commands
 from tilesim.cli.inputs import ChipsDirectory, chips_of_every_command
 
 COMMANDS = (
@@ -35,11 +35,12 @@ COMMANDS = (
 app = typer.Typer(
     name="tilesim",
     cls=Commands,
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 yes, 1 no, 2 what is not a shape, dtype, chip, key or readable file.",
+    epilog="Exit codes: 0 yes, 1 no, 2 what is not a shape, dtype, chip, key or readable file; "
+    f"{EXIT_FAULT} a fault of tilesim itself, {EXIT_INTERRUPTED} Ctrl-C, {EXIT_CLOSED} nobody reads the output.",
 )
 
 
@@ -53,13 +54,17 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def tilesim(
+    ctx: typer.Context,
     directory: ChipsDirectory = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-) -> None:
+) -> int:
     """Tiling, resource planning and simulation of NPU operators, without the NPU."""
     chips_of_every_command.set(directory)
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+    return EXIT_YES
 
 
 for module in COMMANDS:

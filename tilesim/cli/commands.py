@@ -79,10 +79,20 @@ def _about(error: BaseException) -> tuple[str, int]:
         return f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", EXIT_BAD_INPUT
     if isinstance(error, MemoryError):
         return f"not enough memory: {_said(str(error)) or 'the host has no more'}", EXIT_BAD_INPUT
+    option = getattr(error, "option_name", "")
+    if option and getattr(error, "ctx", None) is not None and hasattr(error, "possibilities"):
+        return _no_such_option(option, error.ctx), EXIT_BAD_INPUT  # type: ignore[attr-defined]
     if hasattr(error, "format_message"):  # typer's; their base class has moved from one version to the next
         return _said(error.format_message()), EXIT_BAD_INPUT
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text}; this is a fault of tilesim, {TRACEBACK_VARIABLE}=1 shows where", EXIT_FAULT
+
+
+def _no_such_option(option: str, ctx: Any) -> str:
+    """The line about an option that a command does not have."""
+    there = [name for one in ctx.command.get_params(ctx) for name in one.opts if name.startswith("-")]
+    hint = did_you_mean(option, there) or f" there are: {', '.join(there)}"
+    return f"{ctx.command_path}: {option!r} is not an option;{hint}"
 
 
 def _said(message: str) -> str:
