@@ -3,7 +3,7 @@ import textwrap
 import tomllib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilesim import buffer_file
@@ -152,7 +152,6 @@ def test_json_has_the_words_of_check():
     }
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4096), st.integers(1, 64), st.integers(1, 4), st.sampled_from(["int8", "float16", "float32"]))
 def test_bytes_are_those_of_an_aligned_allocation(width, rows, slots, dtype):
     item = {"int8": 1, "float16": 2, "float32": 4}[dtype]

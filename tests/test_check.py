@@ -294,7 +294,7 @@ def asked(draw):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(asked())
 def test_any_shape_gets_a_verdict(case):
     op, wanted, dtype, options, chip = case
@@ -321,7 +321,7 @@ def test_any_shape_gets_a_verdict(case):
         assert again(verdict, remedy).ok, remedy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     c=st.integers(1, 20),
     h=st.integers(1, 320).map(lambda n: 16 * n),

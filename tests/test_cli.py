@@ -94,9 +94,7 @@ def test_help_is_no_wider_than_a_terminal(words, tilesim):
 
 
 def test_without_a_command_there_is_help(tilesim):
-    result = tilesim()
-    assert result.exit_code in (0, 2)
-    assert "check" in result.output
+    assert answered(tilesim()) == answered(tilesim("--help"))
 
 
 # -------------------------------------------------------------------- check
@@ -115,9 +113,10 @@ def test_check_says_the_verdict_first(tilesim):
 def test_check_names_the_culprit_and_what_would_pass(tilesim):
     words = [word if not word.startswith("H=") else "H=4816" for word in GATED]
     shown = answered(tilesim("check", *words, *CHIP), 1)
-    lines = shown.splitlines()
-    assert lines[0].startswith("overflow: ")
-    assert lines[1].startswith("phase 'gate backward' needs 250,432 B of ub, has 249,728 B (704 B too many): ")
+    assert shown.startswith("overflow: ")
+    assert "R=32 phase 'gate backward' needs 250,432 B of ub, has 249,728 B (704 B too many): " in " ".join(
+        shown.split()
+    )
     assert "H = 4800, the largest" in shown
     assert "-704" in shown
 
@@ -127,7 +126,8 @@ def test_check_shows_broken_rules_and_on_request_all(tilesim):
     assert shown.startswith("refused: ")
     assert "split axis even" in shown
     assert "gradOut given" not in shown
-    assert "gradOut given" in tilesim("check", "glu_backward", "self=2x4x5", *CHIP, "--rules").stdout
+    assert "\nyes" in tilesim("check", "glu_backward", "self=2x4x5", *CHIP, "--rules").stdout
+    assert "\nyes" not in shown
 
 
 def test_check_as_json_has_the_stable_names(tilesim):
@@ -228,7 +228,7 @@ def test_a_plan_that_the_vendor_makes_of_what_does_not_fit(tilesim):
     ("tile", "code", "said"),
     [
         ("rows=2", 0, ""),
-        ("rows=9999", 1, "does not fit"),
+        ("rows=9999", 1, ""),
         ("rows=0", 2, "rows=0 must be at least 1"),
         ("row=2", 2, "did you mean 'rows'?"),
         ("rows=two", 2, "rows=two is not a whole number"),
@@ -239,7 +239,121 @@ def test_tiles_by_hand(tile, code, said, tilesim):
     result = tilesim("plan", "text_gated_residual_grad", *GATED[1:3], "C=8", *GATED[4:], *CHIP, "--tile", tile)
     assert result.exit_code == code
     assert said in result.stderr
-    assert bool(result.stdout) == (code == 0)
+    assert bool(result.stdout) == (code != 2)
+
+
+@pytest.mark.parametrize("command", PLANNED)
+@pytest.mark.parametrize(
+    ("words", "tile", "memory", "needs", "fits"),
+    [
+        ((*GATED[:4], "H=16", "R=16"), "m=512", "l0a", 131072, {"m": 256}),
+        ((*GATED[:4], "H=16", "R=16"), "n=1600000", "l0b", 409600000, {"n": 256}),
+        ((*GATED[:4], "H=16", "R=16"), "k1=65536", "l1", 8388608, {"k1": 4096}),
+        (GATED, "gate backward.rows=99999", "ub", 0, {"gate backward.rows": 21}),
+        (("glu", "self=8x64"), "rows=999999999999999999999", "ub", 0, {"rows": 496}),
+        (("masked_causal_conv1d_backward", "S=8", "B=1", "H=384"), "rows=99999", "ub", 0, None),
+    ],
+)
+def test_tiles_that_do_not_fit_are_an_answer(words, tile, memory, needs, fits, command, tilesim):
+    more = ("--random", "0") if command == "run" else ()
+    words = (command, *words, *CHIP, "--tile", tile, *more)
+    found = json.loads(answered(tilesim(*words, "--json"), 1))
+    name, _, size = tile.partition("=")
+    assert (found["ok"], found["verdict"], found["tiles"]) == (False, "overflow", {name: int(size)})
+    worst = min(found["inequalities"], key=lambda one: one["slack_bytes"])
+    assert worst["memory"] == memory
+    assert worst["left_bytes"] == (needs or worst["left_bytes"])
+    if fits:
+        assert found["remedies"][0]["given"] == fits
+    for remedy in found["remedies"]:  # each is the largest that fits
+        ((key, largest),) = remedy["given"].items()
+        again = tuple(word if word != tile else f"{key}={largest}" for word in words)
+        assert tilesim(*again, "--json").exit_code == 0
+    shown = " ".join(answered(tilesim(*words), 1).split())
+    assert shown.startswith(f"overflow: {words[1]} on ascend950pr")
+    assert f"with {tile} by hand" in shown
+    assert f"{worst['left_bytes']:,} B of {memory}, has {worst['right_bytes']:,} B" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "tile", "said"),
+    [
+        (("glu", "self=8x64"), "cores=999", "cores=999 must be at most 64: the chip has 64 vector cores"),
+        (("glu", "self=80000x64"), "cores=999", "cores=999 must be at most 64: the chip has 64 vector cores"),
+        (GATED, "cores=64", "cores=64 must be at most 32: the chip has 32 cube cores; 'PHASE.cores' is for one phase"),
+        (GATED, "gate backward.cores=65", "gate backward.cores=65 must be at most 64: the chip has 64 vector cores"),
+        (GATED, "dwUp partials.cores=33", "dwUp partials.cores=33 must be at most 32: the chip has 32 cube cores"),
+        (GATED, "m=17", "m=17 must be a multiple of 16"),
+    ],
+)
+def test_tiles_that_nothing_can_have_are_quoted(words, tile, said, tilesim, tmp_path):
+    assert said in refused(tilesim("plan", *words, *CHIP, "--tile", tile), tmp_path)
+
+
+@pytest.mark.parametrize("tile", ["rows=2", "cores=7", "rows=2 cores=64"])
+def test_tiles_by_hand_are_not_the_vendors(tile, tilesim):
+    words = ("plan", "glu_backward", "self=80000x64", *CHIP, *(w for one in tile.split() for w in ("--tile", one)))
+    result = tilesim(*words, "--json")
+    found = json.loads(result.stdout)
+    assert (found["tiling_data"], found["tiling_key"]) == (None, None)
+    assert found["block_dim"] == found["phases"][0]["cores"]
+    assert "by hand is not the vendor's tiling" in found["note"]
+    assert "not the vendor's tiling" in " ".join(result.stderr.split())
+    assert "no tiling data" in tilesim(*words).stdout
+
+
+def test_tiles_by_hand_may_be_the_vendors(tilesim):
+    words = ("plan", "glu_backward", "self=80000x64", *CHIP)
+    usual = json.loads(answered(tilesim(*words, "--json")))
+    found = json.loads(answered(tilesim(*words, "--tile", "rows=192", "--tile", "cores=64", "--json")))
+    assert found["tiling_data"] == usual["tiling_data"]
+    assert (found["note"], found["block_dim"]) == (None, usual["block_dim"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_composite_says_what_fusing_would_save(dtype, tilesim):
+    words = ("glu_backward", "self=64x640", "--chip", "ascend910b1", "--dtype", dtype)
+    for command in ("plan", "simulate", "explain"):
+        shown = " ".join(answered(tilesim(command, *words)).split())
+        assert "one fused kernel would save" in shown
+        saved = json.loads(answered(tilesim(command, *words, "--json")))["fusing"]["saved"]
+        assert f"{saved['time_us']:,.1f} of" in shown
+        assert f"{saved['launches']} of" in shown
+        assert json.loads(tilesim(command, *GLU, *CHIP, "--json").stdout)["fusing"] is None
+        assert "fused" not in tilesim(command, *GLU, *CHIP).stdout
+
+
+def test_a_composite_without_a_fused_kernel_says_so(tilesim):
+    for chip in ("ascend950pr", "ascend910b1", "ascend310p3", "ascend910a"):
+        words = ("glu_backward", "self=64x640", "--chip", chip, "--dtype", "float64")
+        said = "fusing no fused kernel to compare with: the kernel takes float32, float16"
+        assert said in " ".join(tilesim("plan", *words).stdout.split())
+        assert json.loads(tilesim("plan", *words, "--json").stdout)["fusing"] is None
+
+
+EMPTY = [
+    ("glu_backward", "self=8x0"),
+    ("glu_backward", "self=0x8"),
+    ("glu_backward", "self=4x0x8", "dim=1"),
+    ("glu", "self=0x8"),
+    ("text_gated_residual", "B=0", "S=4", "C=4", "H=64", "R=32"),
+    ("text_gated_residual_grad", "B=2", "S=0", "C=4", "H=64", "R=32"),
+]
+
+
+@pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"])
+@pytest.mark.parametrize("words", EMPTY, ids=" ".join)
+def test_empty_data_is_no_fault_of_any_command(words, chip, tilesim):
+    for command in (*PLANNED, "check", "report", "sweep", "whatif", "plan --search", "plan --buffers"):
+        name, *more = command.split()
+        more += ["--random", "0"] if name == "run" else []
+        for form in ((), ("--json",)):
+            result = tilesim(name, *words, "--chip", chip, *more, *form)
+            assert result.exit_code == 0, (command, result.stderr)
+            assert result.stdout
+    for kind in ("buffers", "gantt", "roofline", "tornado"):
+        result = tilesim("plot", kind, *words, "--chip", chip, "--out", "a.svg")
+        assert result.exit_code in (0, 1, 2), (kind, result.stderr)
 
 
 def test_simulate_shows_time_by_phase_and_pipe(tilesim):
@@ -257,7 +371,28 @@ def test_explain_lists_the_program(tilesim):
     assert "for row in X" in shown
     assert "glu_backward.py:" not in shown
     assert "glu_backward.py:" in tilesim("explain", *GLU, *CHIP, "--where").stdout
-    assert json.loads(answered(tilesim("explain", *GLU, *CHIP, "--json")))["lines"] == shown.splitlines()
+
+
+def test_explain_as_json_is_data(tilesim, monkeypatch):
+    for words in (GATED, GLU):
+        found = json.loads(answered(tilesim("explain", *words, *CHIP, "--json")))
+        monkeypatch.setenv("COLUMNS", "400")
+        simulated = json.loads(answered(tilesim("simulate", *words, *CHIP, "--json")))
+        for phase, spent in zip(found["phases"], simulated["phases"], strict=True):
+            assert (phase["name"], phase["cycles"], phase["totals"]) == (
+                spent["name"],
+                spent["cycles"],
+                spent["busy_cycles"],
+            )
+            instructions = [line for line in phase["lines"] if line["kind"] == "instruction"]
+            assert all(line["op"] and line["pipe"] and ".py:" in line["where"] for line in instructions)
+            assert all(line["busy_cycles"] == {line["pipe"]: line["cycles"]} for line in instructions)
+            assert all(line["text"] in "\n".join(found["lines"]) for line in instructions if len(line["text"]) < 50)
+            assert {line["depth"] for line in phase["lines"]} >= {1}
+            sizes = [buffer["bytes"] for buffer in phase["buffers"]]
+            assert sizes == sorted(sizes, reverse=True)
+        assert found["cycles"] == sum(phase["cycles"] for phase in found["phases"])
+        assert found["lines"] == json.loads(tilesim("explain", *words, *CHIP, "--json").stdout)["lines"]
 
 
 @pytest.mark.parametrize("ending", ["graphml", "dot", "json", "svg"])
@@ -275,9 +410,9 @@ def test_graph_as_json_is_the_graph(tilesim):
 
 
 def test_trace_writes_a_file_or_stdout(tilesim, tmp_path):
-    found = json.loads(answered(tilesim("trace", *GLU, *CHIP, "--window", "1")))
+    found = json.loads(answered(tilesim("trace", *GLU, *CHIP, "--tiles", "1")))
     assert found["traceEvents"]
-    result = tilesim("trace", *GLU, *CHIP, "--window", "1", "--out", "t.json")
+    result = tilesim("trace", *GLU, *CHIP, "--tiles", "1", "--out", "t.json")
     assert result.stdout == "written to t.json\n"
     assert json.loads((tmp_path / "t.json").read_text()) == found
 
@@ -371,7 +506,9 @@ def test_operators_are_listed_and_shown(tilesim):
         (("chips", "sow"), "did you mean 'show'?"),
         (("check",), "missing argument 'OP'"),
         (("check", *GLU), "--chip is missing; there are: ascend310b1"),
-        (("check", *GLU, "--chp", "x"), "no such option: --chp"),
+        (("check", *GLU, "--chp", "x"), "'--chp' is not an option; did you mean '--chip'?"),
+        (("chips", "--jsn"), "'--jsn' is not an option; did you mean '--json'?"),
+        (("--zzz",), "'--zzz' is not an option; there are: --chips"),
         (("check", *GLU, "--chip"), "'--chip' requires an argument"),
         (("check", *GLU, "--chip", "ascend950p"), "did you mean 'ascend950pr'?"),
         (("check", *GLU, "--chip", "nowhere.toml"), "nowhere.toml: cannot be read"),
@@ -391,7 +528,7 @@ def test_operators_are_listed_and_shown(tilesim):
         (("graph", *GLU, *CHIP, "--out", "g.gif"), "must end in one of .graphml"),
         (("graph", *GLU, *CHIP, "--out", "nowhere/g.svg"), "nowhere/g.svg: cannot be written"),
         (("trace", *GLU, *CHIP, "--out", "nowhere/t.json"), "nowhere/t.json: cannot be written"),
-        (("trace", *GLU, *CHIP, "--window", "0"), "invalid value for '--window'"),
+        (("trace", *GLU, *CHIP, "--tiles", "0"), "invalid value for '--tiles'"),
         (("run", *GLU, *CHIP), "give either --inputs FILE or --random SEED"),
         (("run", *GLU, *CHIP, "--random", "0", "--inputs", "x.npz"), "give either --inputs FILE or --random SEED"),
         (("run", *GLU, *CHIP, "--random", "-1", "--threads", "0"), "2 problems: --random -1 must be at least 0; --thr"),
@@ -424,6 +561,33 @@ def test_a_bad_chip_file_is_told_with_all_its_problems(tilesim, tmp_path):
     assert result.stderr.count("\n") == 1
 
 
+def test_a_bad_chip_file_hides_no_other_chip(tilesim, tmp_path):
+    (tmp_path / "broken.toml").write_text("x =")
+    (tmp_path / "other.toml").write_text('name = "misnamed"')
+    for form in ((), ("--json",)):
+        result = tilesim("chips", "--chips", tmp_path, *form)
+        assert result.exit_code == 0
+        assert "ascend950pr" in result.stdout
+        assert "misnamed" not in result.stdout
+        assert result.stderr.count("warning: ") == 2
+        assert "broken.toml" in result.stderr
+    assert tilesim("check", *GLU, *CHIP, "--chips", tmp_path).exit_code == 0
+    assert answered(tilesim("check", "glu_backward", "self=2x5", *CHIP, "--chips", tmp_path), 1)
+    assert tilesim("chips", "validate", "broken", "--chips", tmp_path).exit_code == 2
+
+
+def test_chips_are_validated_by_name(tilesim):
+    assert answered(tilesim("chips", "validate", "Ascend950PR")).startswith("ascend950pr is a chip with ")
+    assert json.loads(answered(tilesim("chips", "validate", "ascend910b1", "--json")))["ok"]
+    assert "did you mean 'ascend950pr'?" in tilesim("chips", "validate", "ascend950p").stderr
+
+
+def test_exit_codes_are_documented(tilesim):
+    shown = " ".join(answered(tilesim("--help")).split())
+    assert "Exit codes: 0 yes, 1 no, 2 what is not a shape" in shown
+    assert all(code in shown for code in ("70 a fault of tilesim itself", "130 Ctrl-C", "141 nobody reads"))
+
+
 def test_an_operators_file_that_fails_names_the_line(tilesim, tmp_path):
     (tmp_path / "mine.py").write_text("x = 1\ny = 1 / 0\n")
     result = tilesim("check", "mine.py:op", *CHIP)
@@ -448,19 +612,76 @@ def test_a_fault_is_one_line_too(tilesim, monkeypatch):
 
 
 # -------------------------------------------------------------------- screens
-@pytest.mark.parametrize("command", ["check", "plan", "simulate", "graph"])
-@pytest.mark.parametrize("columns", [80, 160])
-def test_screens_fit_the_terminal_and_break_no_number(command, columns, tilesim, monkeypatch):
-    wide = {word for line in tilesim(command, *GATED, *CHIP).stdout.splitlines() for word in line.split()}
-    monkeypatch.setenv("COLUMNS", str(columns))
-    shown = tilesim(command, *GATED, *CHIP).stdout
-    rules = [line for line in shown.splitlines() if set(line) == {"─"}]
-    assert rules
-    assert all(len(line) <= columns for line in rules)
-    assert "\x1b" not in shown
-    assert all(line == line.rstrip() for line in shown.splitlines())
-    numbers = {word for word in wide if word.replace(",", "").isdigit()}
-    assert numbers <= set(shown.split())
+LARGE = ("text_gated_residual_grad", "B=2", "S=262144", "C=4", "H=2560", "R=320")
+SCREENS = [
+    *((command, *words) for command in ("check", "plan", "simulate", "explain") for words in (GATED, LARGE, GLU)),
+    ("check", *LARGE, "--rules", "--all"),
+    ("check", *LARGE[:4], "H=5120", "R=320"),
+    ("plan", *LARGE, "--buffers"),
+    ("plan", *GLU, "--search"),
+    ("plan", *GATED, "--tile", "m=1600000000000"),
+    ("explain", *LARGE, "--where"),
+    ("explain", "masked_causal_conv1d_backward", "S=8192", "B=2", "H=4096", "W=3"),
+    ("run", *GATED, "--random", "0", "--verify"),
+    ("graph", *GATED),
+    ("whatif", *GLU),
+    ("sweep", *GLU),
+]
+
+
+@pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"])
+@pytest.mark.parametrize("words", SCREENS, ids=" ".join)
+def test_screens_fit_the_terminal_and_break_no_word(words, chip, tilesim, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    wide = set(tilesim(*words, "--chip", chip).stdout.split())
+    for columns in (80, 132):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        shown = tilesim(*words, "--chip", chip).stdout
+        assert max(map(len, shown.splitlines())) <= columns
+        assert "\x1b" not in shown
+        assert all(line == line.rstrip() for line in shown.splitlines())
+        lost = wide - set(shown.split())
+        assert all(set(word) == {"─"} for word in lost), lost
+
+
+@pytest.mark.parametrize(
+    "words", [("chips",), ("chips", "show", "ascend950pr"), ("chips", "diff", "ascend950pr", "ascend910b1"), ("ops",)]
+)
+def test_lists_fit_the_terminal(words, tilesim):
+    assert max(map(len, tilesim(*words).stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", [*PLANNED, "check", "report", "sweep", "whatif"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("glu", "self=8x64", "--tile", "cores=1"),
+        ("glu", "self=scalar"),
+        ("glu", "self=none"),
+        ("glu", "self=2x4", "dim=9"),
+        ("glu", "self=2x4", "dim=x"),
+        ("glu", "self=99999999999x99999999999"),
+        ("glu_backward", "self=2x4:int8"),
+        ("glu_backward", "self=2x4", "gradOut=none"),
+        ("glu_backward", "self=-1x4"),
+        ("glu", "self=8x64", "--set", "memory.ub.size_bytes=9000"),
+        ("glu_backward", "self=8x64", "--set", "cores.vector=1"),
+        ("glu_backward", "self=8x64", "--set", "memory.ub.size_bytes=1e99"),
+        ("text_gated_residual_grad", "x=1x2x128", "R=16"),
+        ("text_gated_residual_grad", "x=2x3x128:bfloat16", "wGate=none"),
+        ("text_gated_residual_grad", "B=0", "S=0", "C=0", "H=0", "R=0"),
+        ("text_gated_residual_grad", "B=1", "S=1", "C=1", "H=16", "R=16", "--tile", "m=16", "--tile", "k1=4096"),
+        ("masked_causal_conv1d_backward", "S=0", "B=1", "H=384"),
+        ("masked_causal_conv1d_backward", "S=1", "B=1", "H=384", "mask=true", "--tile", "rows=1"),
+    ],
+    ids=" ".join,
+)
+def test_no_input_is_a_fault(words, command, tilesim):
+    more = ["--random", "0"] if command == "run" else []
+    words = [word for word in words if "--tile" not in words or command not in ("check", "sweep", "whatif")]
+    result = tilesim(command, *words, *CHIP, *more)
+    assert result.exit_code in (0, 1, 2), result.stderr
+    assert bool(result.stdout) == (result.exit_code != 2)
 
 
 def test_json_has_no_word_for_what_is_not_finite(capsys):

@@ -181,7 +181,7 @@ def test_what_is_not_there_is_bad_input(made):
             wrong()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 400),
     row=st.integers(1, 70000),

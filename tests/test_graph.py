@@ -144,7 +144,7 @@ def test_a_tensor_that_two_phases_rewrite_comes_from_the_last():
     assert crossing == {("write", "rewrite"), ("rewrite", "read")}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**48), st.integers(0, 2))
 def test_no_cycles(seed, tiles):
     program = RandomProgram(seed)

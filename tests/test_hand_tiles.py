@@ -33,13 +33,21 @@ def test_all_problems_at_once():
 def test_tiles_are_taken_or_do_not_fit(tiles):
     try:
         made = plan(*GATED, chip=PR, tiles=tiles)
-    except DoesNotFit as error:
-        verdict = error.verdict
-        assert (verdict.ok, verdict.verdict, verdict.tiles) == (False, "overflow", tiles)
-        assert verdict.failing[0].left_bytes == error.needed_bytes > error.available_bytes
-        for remedy in verdict.remedies:
-            assert all(size < tiles[name] for name, size in remedy.given.items())
+    except DoesNotFit as refusal:
+        error = refusal
+    else:
+        taken(made, tiles)
         return
+    verdict = error.verdict
+    assert (verdict.ok, verdict.verdict, verdict.tiles) == (False, "overflow", tiles)
+    assert verdict.failing[0].left_bytes == error.needed_bytes > error.available_bytes
+    for remedy in verdict.remedies:
+        assert all(size < tiles[name] for name, size in remedy.given.items())
+        taken(plan(*GATED, chip=PR, tiles={**tiles, **remedy.given}), {**tiles, **remedy.given})
+
+
+def taken(made, tiles):
+    """Whether a plan has the tiles that were given."""
     for phase in made.phases:
         assert {name: size for name, size in phase.tiles.items() if name in tiles} == {
             name: size for name, size in tiles.items() if name in phase.tiles

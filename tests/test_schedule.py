@@ -54,7 +54,7 @@ def rule(phase, cycles, nest):
 
 
 # -------------------------------------------------------------------- random programs
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(seeds)
 def test_fast_forward_is_exact(seed):
     made = RandomProgram(seed)
@@ -66,7 +66,7 @@ def test_fast_forward_is_exact(seed):
     assert made.scheduler().makespan(nest) == made.scheduler().plain_makespan(nest) == max(state[: len(plain.pipes)])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(seeds)
 def test_the_schedule_follows_the_rule_as_it_is_written(seed):
     made = RandomProgram(seed)
@@ -74,7 +74,7 @@ def test_the_schedule_follows_the_rule_as_it_is_written(seed):
     assert [end for _, _, end in made.scheduler().events(nest)] == rule(made.phase, made.cycles, nest)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(seeds)
 def test_longest_pipe_bounds_the_makespan_from_below_and_their_sum_from_above(seed):
     made = RandomProgram(seed)
@@ -82,7 +82,7 @@ def test_longest_pipe_bounds_the_makespan_from_below_and_their_sum_from_above(se
     assert max(busy) <= made.scheduler().makespan(made.nest()) <= sum(busy)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(seeds, st.booleans())
 def test_more_slots_are_never_slower(seed, every):
     made = RandomProgram(seed)
@@ -92,7 +92,7 @@ def test_more_slots_are_never_slower(seed, every):
     assert made.scheduler().makespan(made.nest()) <= before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seeds)
 def test_a_faster_instruction_never_makes_a_phase_slower(seed):
     made = RandomProgram(seed)
@@ -102,7 +102,7 @@ def test_a_faster_instruction_never_makes_a_phase_slower(seed):
     assert made.scheduler().makespan(made.nest()) <= before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seeds)
 def test_busy_cycles_count_every_execution(seed):
     made = RandomProgram(seed)
@@ -112,7 +112,7 @@ def test_busy_cycles_count_every_execution(seed):
     assert made.scheduler().busy(made.nest()) == busy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds, st.integers(1, 5))
 def test_a_nest_has_the_tiles_that_the_executor_runs(seed, cores):
     """The nest of every core, unrolled, is what a walk over the places of every loop executes."""

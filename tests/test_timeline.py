@@ -143,7 +143,7 @@ def key(event):
     return event.tile, event.text, event.where
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**48), st.integers(1, 3))
 def test_windows_are_exactly_the_whole_run(seed, tiles):
     """Every event of a window has the times of the same instruction of the same tile in the plain schedule."""
@@ -164,7 +164,7 @@ def test_windows_are_exactly_the_whole_run(seed, tiles):
         assert len(set(places)) == len(places)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**48))
 def test_pipes_run_one_thing_at_a_time_and_nothing_before_what_it_depends_on(seed):
     events = list(phase_events(phase_plan(RandomProgram(seed)), tiles=2))

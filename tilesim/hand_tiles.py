@@ -72,15 +72,27 @@ def overflowing(
 
 
 def _remedies(kernel: Kernel, verdict: Verdict, given: Mapping[str, int]) -> Iterator[Remedy]:
-    """The largest size of each tile by hand that fits, the others as they are."""
+    """The largest size of each tile by hand that fits, the others as they are; of several if one is not enough."""
     env = verdict.call.env
+    sides = [(b.inequality, next(p for p in kernel.phases if p.name == b.phase)) for b in verdict.inequalities]
+    found: dict[str, int] = {}
     for key, value in given.items():
-        where, _, name = key.rpartition(".")
-        steps = {p.name: p.tiles[name].multiple_of for p in kernel.phases if where in ("", p.name) and name in p.tiles}
-        limits = [b.inequality for b in verdict.inequalities if b.phase in steps]
-        fits = min((limit.largest(name, env, value, steps[limit.phase]) for limit in limits), default=0)
-        if fits:
-            yield Remedy(f"{key} = {fits}, the largest that fits", given={key: fits})
+        mine = [
+            (limit, name, phase.tiles[name].multiple_of)
+            for limit, phase in sides
+            for name in _without_cores(of_phase(phase, {key: value}))
+        ]
+        fits = min((limit.largest(name, env, value, step) for limit, name, step in mine), default=0)
+        if 0 < fits < value:
+            found[key] = fits
+
+    def passes(changes: Mapping[str, int]) -> bool:
+        return all(limit.holds({**env, **_without_cores(of_phase(phase, changes))}) for limit, phase in sides)
+
+    single = [{key: size} for key, size in found.items() if passes({key: size})]
+    for changes in single or ([found] if found and passes(found) else []):
+        text = ", ".join(f"{key} = {size}" for key, size in changes.items())
+        yield Remedy(f"{text}, the largest that fits", given=changes)
 
 
 def _names(kernel: Kernel) -> dict[str, int]:
