@@ -61,7 +61,15 @@ def refused(result):
 def test_the_package_has_points_to_validate_with(tilesim):
     shown = answered(tilesim("validate", "--chip", "ascend910b2"))
     assert shown.startswith("ascend910b2: 153 rows compared: mean error ")
-    for said in ("by operator and dtype", "MAPE", "rank", "furthest off", "kernels of the vendor's library by class"):
+    for said in (
+        "by operator and dtype",
+        "MAPE",
+        "rank",
+        "furthest off",
+        "rows by error",
+        "--plot",
+        "kernels of the vendor's library by class",
+    ):
         assert said in shown
 
 

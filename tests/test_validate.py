@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from tilesim.cases import Unmapped, case_of
 from tilesim.chip import load_chip
 from tilesim.error_bands import accuracy
 from tilesim.errors import BadInput
+from tilesim.fitting import fitted
 from tilesim.kernel_names import library_entry
 from tilesim.measured import SHIPPED, load_measured, measured_csv
 from tilesim.plan import plan
@@ -223,6 +225,36 @@ def test_a_fit_says_what_it_changed_and_how_it_holds():
     assert not math.isnan(fit.held_mape)
     assert fit.chip.kernels["sigmoid"].n == 14
     assert 'status = "fitted"' in fit.toml("mine")
+
+
+def test_a_fit_does_not_depend_on_where_the_chip_file_stands():
+    rows = [r for r in load_measured() if r.operator == "gemm" and r.chip == "ascend910b2"]
+    chip = load_chip("ascend910b2")
+    far = chip.override({"memory.gm.cube_read_bytes_per_s": 0.8e12, "memory.l2.l1_read_bytes_per_s": 1.5e12})
+    fits = [fitted(rows, one) for one in (chip, far)]
+    assert [f.problems for f in fits] == [(), ()]
+    assert fits[0].held_mape == pytest.approx(fits[1].held_mape, rel=0.05)  # tiles are chosen on the file's figures
+    for key in ("memory.gm.cube_read_bytes_per_s", "memory.l2.l1_read_bytes_per_s"):
+        assert fits[0].chip.get(key) == pytest.approx(fits[1].chip.get(key), rel=0.05)
+
+
+def test_what_is_held_out_has_no_part_in_its_fold():
+    """A group whose times are all ten times longer is predicted as it was."""
+    rows = [r for r in load_measured() if r.chip == "ascend950pr" and r.operator in ("sigmoid", "gelu")]
+    odd = [replace(r, time_us=10 * r.time_us) if r.dtype == "bfloat16" else r for r in rows]
+    errors = [
+        next(h for h in validate(some, "ascend950pr", fit=True).fit.held if h.dtype == "bfloat16")
+        for some in (rows, odd)
+    ]
+    assert (100 + errors[1].worst) <= (100 + abs(errors[0].worst)) / 10 * 1.05
+
+
+def test_a_row_that_is_predicted_as_something_else_says_so(validations):
+    notes = validations["ascend910b2"].notes
+    assert set(notes) == {("gelu", "float16"), ("gelu", "float32")}
+    assert all("approximate=none, predicted with the tanh form" in note for some in notes.values() for note in some)
+    assert accuracy("ascend910b2", "gelu", {"approximate": True}).validated
+    assert str(accuracy("ascend910b2", "gelu", {"approximate": False})).startswith("unvalidated: no measured row")
 
 
 def test_the_scatter_plot_has_a_point_for_every_row(validations):

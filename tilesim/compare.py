@@ -36,6 +36,8 @@ class KernelComparison:
     pipes_us: Mapping[str, tuple[float, float]]
     """Pipe -> (measured, predicted), where both are known."""
     accuracy: Accuracy = field(repr=False)
+    note: str = ""
+    """Where it is predicted as something else than it is called: as what, and why."""
 
     @property
     def gain_us(self) -> float:
@@ -66,6 +68,7 @@ class KernelComparison:
                 for pipe, (measured, predicted) in self.pipes_us.items()
             },
             "accuracy": str(self.accuracy),
+            "note": self.note,
         }
 
 
@@ -167,6 +170,7 @@ def _compared(rows: list[Profiled], kind: str, chip: Chip) -> KernelComparison:
         prediction.fixed_from,
         _pipes(rows, prediction),
         accuracy(chip, case.name),
+        case.note,
     )
 
 

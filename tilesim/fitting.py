@@ -1,8 +1,8 @@
 """Figures of a chip that nobody publishes, fitted to measured times, and how the fit holds on rows that it did not see.
 
-Loss: soft L1 of the logarithm of predicted by measured time, so that one odd row does not move the rest, with a weak
-pull to the figures that were there. The times are linearised around the present figures, which is exact for the fixed
-times and good for rates; every step starts from times that the model itself predicts.
+Loss: soft L1 of the logarithm of predicted by measured time, so that one odd row does not move the rest. Every fit, of
+all rows or of those that are left when some are held out, starts from the same figures, which no measured row decided,
+within the same bounds. The times are interpolated between figures at which the model was asked, anew where a fit ends.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tilesim.errors import BadInput, TilesimError
 from tilesim.measured import Measurement
 from tilesim.plan import Plan
 from tilesim.prediction import LAUNCH, moved_to, predict, timed
+from tilesim.surrogate import Surrogate
 
 CANDIDATES = (
     "memory.gm.read_bytes_per_s",
@@ -36,26 +37,44 @@ CANDIDATES = (
 """Figures that a fit may move, where the chip file says that they are fitted or guessed."""
 CUBE = ("memory.gm.cube_read_bytes_per_s", "memory.l2.l1_read_bytes_per_s")
 """Those that only products of matrices see; the others are for vector kernels."""
-FURTHEST = math.log(1.15)
-"""How far a figure may move in one step, in either direction; times are not linear beyond."""
-NEAR = math.log(1.05)
-"""How far a figure may move when rows are held out: from a fit that saw them, so that linear times still hold."""
-PULL = 0.1
-"""Weight of the pull to the present figures, against 1 of a row."""
-PRIOR = 0.03
-"""Weight of the pull of a fixed time to the launch of all cores; it decides only where rows hardly do."""
-LEAST: Mapping[str, float | str] = {
-    "memory.gm.unaligned_stretch": 1.0,
-    "copy.gm_ub.partial_burst_cycles": "copy.gm_ub.burst_cycles",
-    "copy.ub_gm.partial_burst_cycles": "copy.ub_gm.burst_cycles",
+BOUNDS: Mapping[str, tuple[str, float, float, float]] = {
+    "memory.gm.read_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.85, 0.4, 1.0),
+    "memory.gm.write_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.75, 0.3, 1.3),
+    "memory.gm.unaligned_stretch": ("", 1.43, 1.0, 4.0),
+    "memory.gm.cube_read_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.95, 0.4, 1.5),
+    "memory.l2.absorbed_write_bytes": ("memory.l2.size_bytes", 0.5, 0.05, 1.0),
+    "memory.l2.write_bytes_per_s": ("memory.l2.read_bytes_per_s", 1.0, 0.5, 4.0),
+    "memory.l2.l1_read_bytes_per_s": ("memory.l2.read_bytes_per_s", 0.75, 0.2, 1.5),
+    "copy.gm_ub.partial_burst_cycles": ("copy.gm_ub.burst_cycles", 4.0, 1.0, 12.0),
+    "copy.ub_gm.partial_burst_cycles": ("copy.ub_gm.burst_cycles", 4.0, 1.0, 12.0),
 }
-MOST: Mapping[str, float | str] = {"memory.gm.read_bytes_per_s": "memory.gm.read_alone_bytes_per_s"}
-"""Bounds of figures: a number, or another figure. A figure at its lower bound has no effect and is not fitted."""
+"""Figure -> (another figure, start, least, most), in multiples of the other one, or plain where there is none.
+
+Reads beside writes are no faster than reads alone, and writes hardly; the documents say that unaligned reads lose up to
+30 %, 1.43 times; the cache absorbs no more than it holds; a part of a block costs at least what a burst costs. The
+other factors are wide guesses.
+"""
+PULL = 0.05
+"""Weight of the pull of a figure to its start, against 1 of a row; it decides only where rows hardly do."""
+PRIOR = 0.03
+"""Weight of the pull of a fixed time to the launch of all cores."""
 SCALE = 0.1
 """The error from which on a row counts less than squared."""
-STEPS = 3
 FOLDS = 5
+"""Parts that the rows of an operator with one group are held out in."""
 MOST_FIXED_US = 40.0
+PLACES = (0.25, 0.75)
+"""Where fits start, beside the figures of BOUNDS: shares of the way from the least to the most."""
+ROUNDS = 8
+"""As often is the model asked at the end of a fit before the fit counts as not converged."""
+HELD_ROUNDS = 2
+"""As often is the model asked where the fits without a group end, before they are made for good."""
+AGREED = 0.005
+"""How far interpolated and computed times may be apart at the end of a fit."""
+MOST_CALLS = 100
+"""As often does one search ask for the times; most need a few dozen."""
+SCATTERED = 6
+"""Points in the box at which the model is asked first, for each figure."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,9 @@ class Held:
     mape: float
     by: str
     """Whether whole groups were held out, or single "rows" where an operator has one group."""
+    worst: float = math.nan
+    """The largest error, with its sign."""
+    median_ape: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -80,6 +102,8 @@ class Fit:
     rows: int
     error: float
     """Mean absolute error of the fitted rows [%]."""
+    problems: tuple[str, ...] = ()
+    """Where a fit did not converge; empty if all did."""
 
     @property
     def held_mape(self) -> float:
@@ -96,6 +120,8 @@ class Fit:
         return {
             "rows": self.rows,
             "mape": round(self.error, 3),
+            "converged": not self.problems,
+            "problems": list(self.problems),
             "held_out": {"mape": round(self.held_mape, 3), "groups": [vars(h) for h in self.held]},
             "figures": {key: {"before": a, "after": b} for key, (a, b) in self.changed.items()},
         }
@@ -116,24 +142,6 @@ class Point:
         return any(p.phase.core_kind == "cube" for p in self.plan.phases)
 
 
-@dataclass(frozen=True)
-class Linear:
-    """Times around the present figures: phases_us * exp(slopes @ (logarithms of figures by their present values))."""
-
-    points: Sequence[Point]
-    phases_us: Any
-    launch_us: Any
-    slopes: Any
-    keys: tuple[str, ...]
-    kernels: tuple[str, ...]
-
-    def times(self, x: Any, keep: Any) -> Any:
-        """Predicted times [us] of the rows `keep`: x is the figures' logarithms, then the fixed times."""
-        count = self.slopes.shape[1]
-        fixed = np.array([x[count + self.kernels.index(p.kernel)] if p.kernel else 0.0 for p in self.points])
-        return (self.phases_us * np.exp(self.slopes @ x[:count]) + np.where(fixed > 0, fixed, self.launch_us))[keep]
-
-
 def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
     """The chip with its unpublished figures fitted to the rows, and the errors on rows held out.
 
@@ -142,22 +150,26 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
     points = points_of(rows, chip)
     statuses = {figure.key: figure.status for figure in chip.figures()}
     keys = [key for key in CANDIDATES if statuses[key] in ("fitted", "guess", "override")]
-    keys = [key for key in keys if key not in LEAST or chip.get(key) > _bound(chip, LEAST[key])]
     keys = [key for key in keys if any(p.cube == (key in CUBE) for p in points)]
     if not points or not keys:
         raise BadInput("fit", [f"no row of {chip.name} is of an operator that has figures to fit"])
-    now = chip
-    for _ in range(STEPS):
-        model = linearised(points, now, keys)
-        now = _with(now, keys, solve(model, now, np.ones(len(points), dtype=bool)), model.kernels)
-    model = linearised(points, now, keys)
-    held = tuple(_held_out(model, now, keys))
+    now, held, problems = chip, list[Held](), list[str]()
+    for kind in ("vector", "cube"):
+        mine = [p for p in points if p.cube == (kind == "cube")]
+        own = [key for key in keys if (key in CUBE) == (kind == "cube")]
+        if mine and own:
+            problem = Problem(mine, chip, own)
+            best, settled = problem.fit()
+            if not settled:
+                problems.append(f"the fit of the {kind} figures did not converge in {ROUNDS} rounds")
+            now = _with(now, own, problem.figures(best), best[len(own) :], problem.kernels)
+            held += problem.held_out()
     errors = [abs(timed(moved_to(p.plan, now), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
     before = {figure.key: figure.value for figure in chip.figures()}
     final = _labelled(now, keys, points, [e * 100 for e in errors])
     after = {figure.key: figure.value for figure in final.figures()}
     changed = {k: (float(before.get(k, math.nan)), float(v)) for k, v in after.items() if before.get(k) != v}
-    return Fit(final, changed, held, len(points), fmean(errors) * 100)
+    return Fit(final, changed, tuple(held), len(points), fmean(errors) * 100, tuple(problems))
 
 
 def points_of(rows: Sequence[Measurement], chip: Chip) -> list[Point]:
@@ -177,97 +189,134 @@ def points_of(rows: Sequence[Measurement], chip: Chip) -> list[Point]:
     return points
 
 
-def linearised(points: Sequence[Point], chip: Chip, keys: Sequence[str], step: float = 0.03) -> Linear:
-    """The times of the points around the figures of a chip."""
-    at = [timed(moved_to(p.plan, chip), library=False) for p in points]
-    phases = np.array([t.phases_us for t in at])
-    slopes = np.zeros((len(points), len(keys)))
-    for column, key in enumerate(keys):
-        changed = chip.override({key: _whole(chip, key, chip.get(key) * math.exp(step))})
-        for i, p in enumerate(points):
-            if p.cube == (key in CUBE):
-                there = timed(moved_to(p.plan, changed), library=False).phases_us
-                slopes[i, column] = math.log(there / phases[i]) / step
-    kernels = tuple(dict.fromkeys(p.kernel for p in points if p.kernel))
-    return Linear(points, phases, np.array([t.fixed_us for t in at]), slopes, tuple(keys), kernels)
+class Problem:
+    """Rows of one kind of cores and the figures that their times depend on."""
 
+    def __init__(self, points: Sequence[Point], chip: Chip, keys: Sequence[str]) -> None:
+        self.points, self.chip, self.keys = points, chip, tuple(keys)
+        self.kernels = tuple(dict.fromkeys(p.kernel for p in points if p.kernel))
+        others = [chip.get(other) if other else 1.0 for other, *_ in (BOUNDS[key] for key in keys)]
+        start, low, high = np.log(np.array([BOUNDS[key][1:] for key in keys]) * np.array(others)[:, None]).T
+        self.low, self.wide = low, high - low
+        self.start = (start - low) / self.wide
+        self.measured = np.array([p.row.time_us for p in points])
+        self.launch_us = np.array([timed(p.plan, library=False).fixed_us for p in points])
+        self.column = np.array([self.kernels.index(p.kernel) if p.kernel else -1 for p in points])
+        self.whole_us = chip.launch.base_us + chip.launch.block_us * (chip.cores.vector - 1)
+        self.model = Surrogate(self._phases, len(keys), scattered=SCATTERED * len(keys))
 
-def solve(model: Linear, chip: Chip, keep: Any, furthest: float = FURTHEST) -> Any:
-    """The figures' logarithms by their present values, then the fixed times [us], that fit the rows `keep` best."""
-    from scipy.optimize import least_squares  # noqa: PLC0415  (slow to import, and optional)
+    def figures(self, x: Any) -> list[float]:
+        """The figures at a place of the unit box."""
+        return [float(v) for v in np.exp(self.low + self.wide * x[: len(self.keys)])]
 
-    count = model.slopes.shape[1]
-    measured = np.array([p.row.time_us for p in model.points])[keep]
-    start = np.array([0.0] * count + [max(_fixed(chip, k), 0.1) for k in model.kernels])
-    whole_us = chip.launch.base_us + chip.launch.block_us * (chip.cores.vector - 1)
-    ends = [_ends(chip, key, furthest) for key in model.keys]
-    low = [end[0] for end in ends] + [chip.launch.base_us * 0.7] * len(model.kernels)
-    high = [end[1] for end in ends] + [MOST_FIXED_US] * len(model.kernels)
+    def _phases(self, x: Any) -> Any:
+        """Logarithms of the times of the phases, as the model has them."""
+        chip = _with(self.chip, self.keys, self.figures(x), (), ())
+        return np.log([timed(moved_to(p.plan, chip), library=False).phases_us for p in self.points])
 
-    def residuals(x: Any) -> Any:
-        errors = np.log(model.times(x, keep) / measured)
-        return np.concatenate([errors, PULL * x[:count], PRIOR * np.log(x[count:] / whole_us)])
+    def solve(self, keep: Any) -> Any:
+        """The place of the figures in the unit box, then the fixed times [us], that fit the rows `keep` best."""
+        from scipy.optimize import least_squares  # noqa: PLC0415  (slow to import, and optional)
 
-    found = least_squares(residuals, np.clip(start, low, high), bounds=(low, high), loss="soft_l1", f_scale=SCALE)
-    return found.x
+        count, kernels = len(self.keys), len(self.kernels)
+        measured, launch, column = self.measured[keep], self.launch_us[keep], self.column[keep]
+        own, pull = column >= 0, PULL * self.wide
 
+        def parts(x: Any) -> tuple[Any, Any]:
+            phases = np.exp(self.model.value(x[:count])[keep])
+            return phases, phases + np.where(own, x[count:][column] if kernels else 0.0, launch)
 
-def _held_out(model: Linear, chip: Chip, keys: Sequence[str]) -> list[Held]:
-    """The errors of every group of rows, predicted by fits to the others."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for i, p in enumerate(model.points):
-        groups.setdefault((p.row.operator, p.row.dtype), []).append(i)
-    found = []
-    for (operator, dtype), members in groups.items():
-        alone = sum(name == operator for name, _ in groups) == 1
-        folds = [members[i::FOLDS] for i in range(FOLDS)] if alone else [members]
-        errors: list[float] = []
-        for fold in (f for f in folds if f):
-            keep = np.ones(len(model.points), dtype=bool)
-            keep[fold] = False
-            there = _with(chip, keys, solve(model, chip, keep, NEAR), model.kernels)
+        def residuals(x: Any) -> Any:
+            apart = [np.log(parts(x)[1] / measured), pull * (x[:count] - self.start)]
+            return np.concatenate([*apart, PRIOR * np.log(x[count:] / self.whole_us)])
+
+        def jacobian(x: Any) -> Any:
+            phases, times = parts(x)
+            out = np.zeros((len(measured) + count + kernels, count + kernels))
+            out[: len(measured), :count] = self.model.slope(x[:count])[keep] * (phases / times)[:, None]
+            rows = np.flatnonzero(own)
+            out[rows, count + column[rows]] = 1 / times[rows]
+            out[len(measured) : len(measured) + count, :count] = np.diag(pull)
+            out[len(measured) + count :, count:] = np.diag(PRIOR / x[count:])
+            return out
+
+        low = np.array([0.0] * count + [self.chip.launch.base_us * 0.7] * kernels)
+        high = np.array([1.0] * count + [MOST_FIXED_US] * kernels)
+        found = []
+        for place in (self.start, *(np.full(count, share) for share in PLACES)):
+            start = np.clip(np.concatenate([place, np.full(kernels, self.whole_us)]), low + 1e-6, high - 1e-6)
+            options = {"bounds": (low, high), "loss": "soft_l1", "f_scale": SCALE, "max_nfev": MOST_CALLS}
+            found.append(least_squares(residuals, start, jacobian, **options))
+        return min(found, key=lambda one: one.cost).x
+
+    def fit(self) -> tuple[Any, bool]:
+        """The best place for all rows, and whether the fit came to rest there."""
+        keep, count = np.ones(len(self.points), dtype=bool), len(self.keys)
+        x = self.solve(keep)
+        for _ in range(ROUNDS):
+            apart = np.abs(self.model.value(x[:count]) - self.model.learn(x[:count]))
+            if apart.mean() < AGREED:
+                return x, True
+            self.model.renew()
+            x = self.solve(keep)
+        return x, False
+
+    def held_out(self) -> list[Held]:
+        """The errors of every group of rows, predicted by fits to the others."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for i, p in enumerate(self.points):
+            groups.setdefault((p.row.operator, p.row.dtype), []).append(i)
+        alone = {key: sum(name == key[0] for name, _ in groups) == 1 for key in groups}
+        folds = [
+            (key, fold)
+            for key, members in groups.items()
+            for fold in ([members[i::FOLDS] for i in range(FOLDS)] if alone[key] else [members])
+            if fold
+        ]
+        for _ in range(HELD_ROUNDS):
+            for _, fold in folds:
+                self.model.learn(self.solve(self._without(fold))[: len(self.keys)])
+            self.model.renew()
+        errors: dict[tuple[str, str], list[float]] = {}
+        for key, fold in folds:
+            x = self.solve(self._without(fold))
+            there = _with(self.chip, self.keys, self.figures(x), x[len(self.keys) :], self.kernels)
             for i in fold:
-                p = model.points[i]
+                p = self.points[i]
                 time_us = timed(moved_to(p.plan, there), library=bool(p.kernel)).time_us
-                errors.append(abs(time_us / p.row.time_us - 1) * 100)
-        found.append(Held(operator, dtype, len(errors), round(fmean(errors), 2), "rows" if alone else "group"))
-    return found
+                errors.setdefault(key, []).append((time_us / p.row.time_us - 1) * 100)
+        return [_held(key, found, by_rows=alone[key]) for key, found in errors.items()]
+
+    def _without(self, fold: Sequence[int]) -> Any:
+        keep = np.ones(len(self.points), dtype=bool)
+        keep[list(fold)] = False
+        return keep
 
 
-def _bound(chip: Chip, bound: float | str) -> float:
-    return chip.get(bound) if isinstance(bound, str) else bound
-
-
-def _ends(chip: Chip, key: str, furthest: float) -> tuple[float, float]:
-    """How far the logarithm of a figure may move in one step."""
-    value = chip.get(key)
-    low, high = -furthest, furthest
-    if key in LEAST:
-        low = max(low, min(0.0, math.log(_bound(chip, LEAST[key]) / value)))
-    if key in MOST:
-        high = min(high, max(0.0, math.log(_bound(chip, MOST[key]) / value)))
-    return low, max(high, low + 1e-6)
-
-
-def _fixed(chip: Chip, kernel: str) -> float:
-    entry = chip.kernels.get(kernel)
-    return entry.fixed_us if entry else chip.launch.base_us
+def _held(key: tuple[str, str], errors: Sequence[float], *, by_rows: bool) -> Held:
+    sizes = [abs(e) for e in errors]
+    worst = round(float(errors[sizes.index(max(sizes))]), 2)
+    return Held(
+        *key, len(errors), round(fmean(sizes), 2), "rows" if by_rows else "group", worst, round(median(sizes), 2)
+    )
 
 
 def _whole(chip: Chip, key: str, value: float) -> float:
     return round(value) if isinstance(chip.get(key), int) else value
 
 
-def _with(chip: Chip, keys: Sequence[str], x: Any, kernels: Sequence[str]) -> Chip:
+def _with(
+    chip: Chip, keys: Sequence[str], figures: Sequence[float], fixed_us: Sequence[float], kernels: Sequence[str]
+) -> Chip:
     """The chip with other figures and fixed times."""
     data = chip.model_dump(by_alias=True)
-    for key, by in zip(keys, x, strict=False):
+    for key, figure in zip(keys, figures, strict=True):
         *path, name = key.split(".")
         table = data
         for part in path:
             table = table[part]
-        table[name] = _whole(chip, key, float(f"{chip.get(key) * math.exp(by):.4g}"))
-    for kernel, fixed in zip(kernels, x[len(keys) :], strict=True):
+        table[name] = _whole(chip, key, float(f"{figure:.4g}"))
+    for kernel, fixed in zip(kernels, fixed_us, strict=True):
         entry = data["kernels"].setdefault(kernel, {"source": LAUNCH, "status": "fitted"})
         entry["fixed_us"] = round(float(fixed), 2)
     return Chip.model_validate(data)

@@ -71,5 +71,5 @@ def _timeline(timeline: Timeline) -> Facts:
     return {
         "time": time_facts(timeline),
         "lanes": lanes(timeline, longest.name).to_json() if longest and longest.cycles else None,
-        "accuracy": str(accuracy(plan.chip, plan.operator.name)),
+        "accuracy": str(accuracy(plan.chip, plan.operator.name, plan.call.options)),
     }

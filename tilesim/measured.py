@@ -174,7 +174,7 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
         float(r.get("duration_us") or 0),
         str(r.get("tier", "A")),
         str(r.get("source", "")),
-        {k: v for k, v in (r.get("attrs") or {}).items() if k == "dim"},
+        {k: v for k, v in (r.get("attrs") or {}).items() if k in ("dim", "approximate")},
         _variant(r, notes, wide=bool(wide)),
         pipes,
     )

@@ -76,7 +76,7 @@ def facts(answer: Answer) -> Facts:
         out["flow"] = flow(plan)
         out["listing"] = listing(plan, where=False) if plan.phases else ["nothing is launched"]
         out["figures"] = figures(timeline)
-        out["accuracy"] = str(accuracy(verdict.on, verdict.operator))
+        out["accuracy"] = str(accuracy(verdict.on, verdict.operator, plan.call.options))
     return out
 
 

@@ -105,6 +105,16 @@ class Validation:
         return {key: Summary.of(rows) for key, rows in grouped(self.compared).items()}
 
     @property
+    def notes(self) -> dict[tuple[str, str], dict[str, int]]:
+        """(operator, dtype) -> what its rows are predicted as where that is not what they are called -> rows."""
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        for key, rows in grouped(self.compared).items():
+            for note in (c.row.case.note for c in rows if c.row.case is not None and c.row.case.note):
+                counts = found.setdefault(key, {})
+                counts[note] = counts.get(note, 0) + 1
+        return found
+
+    @property
     def families(self) -> dict[str, Summary]:
         """Class of library operators -> its rows."""
         found: dict[str, list[Compared]] = {}
@@ -130,6 +140,11 @@ class Validation:
             "chip": self.chip,
             "overall": self.overall.to_json(),
             "groups": [{"operator": o, "dtype": d, **s.to_json()} for (o, d), s in self.groups.items()],
+            "notes": [
+                {"operator": o, "dtype": d, "rows": count, "note": note}
+                for (o, d), notes in self.notes.items()
+                for note, count in notes.items()
+            ],
             "families": [{"family": name, **s.to_json()} for name, s in self.families.items()],
             "rows": [one.to_json() for one in self.compared],
             "pipes": [

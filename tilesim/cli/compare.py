@@ -128,6 +128,8 @@ def _bands(kernels: Sequence[KernelComparison]) -> None:
     heading("known error of the predictions")
     for band, names in operators.items():
         line(f"  {', '.join(dict.fromkeys(names))}: {band}")
+    for operator, note in dict.fromkeys((k.operator, k.note) for k in kernels if k.note):
+        line(f"  {operator}: {note}")
 
 
 def _left(left: Sequence[Left]) -> None:

@@ -46,7 +46,7 @@ def known_accuracy(plan: Plan) -> str:
     """How far predictions of such a kernel were off where they have been compared with measurements."""
     from tilesim.error_bands import accuracy  # noqa: PLC0415 - loads when a command runs
 
-    return str(accuracy(plan.chip, plan.operator.name))
+    return str(accuracy(plan.chip, plan.operator.name, plan.call.options))
 
 
 def about(timeline: Timeline) -> dict[str, object]:

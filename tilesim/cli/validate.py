@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
+from math import inf, isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 EXAMPLE: Final = "tilesim validate --chip ascend950pr"
 FURTHEST: Final = 5
 """As many of the rows that are furthest off are shown."""
+BINS: Final = (-inf, -40, -20, -10, -5, 0, 5, 10, 20, 40, inf)
+"""Errors [%] that part the rows."""
+BAR: Final = 50
+"""Characters of the longest bar."""
 
 
 def validate(
@@ -92,6 +98,9 @@ def show(made: Validation) -> None:
             (Column("operator"), Column("dtype")),
             [((operator, dtype), summary) for (operator, dtype), summary in made.groups.items()],
         )
+    for (operator, dtype), notes in made.notes.items():
+        for note, count in notes.items():
+            line(f"{operator} {dtype}: {several(count, 'row')}: {note}")
     if made.families:
         heading("kernels of the vendor's library by class [% of the measured time]")
         _summaries((Column("class"),), [((name,), summary) for name, summary in made.families.items()])
@@ -101,6 +110,7 @@ def show(made: Validation) -> None:
     _skipped(made.skipped)
     if made.fit is not None:
         _fit(made.fit)
+    _scatter(made.compared)
 
 
 def _refuse(fit: Path | None) -> None:
@@ -172,6 +182,21 @@ def _furthest(compared: Sequence[Compared]) -> None:
         table(columns, rows)
 
 
+def _scatter(compared: Sequence[Compared]) -> None:
+    """Print how many rows are how far off, a bar a bin, and where the scatter plot comes from."""
+    if not compared:
+        return
+    heading("rows by error [% of the measured time]")
+    counts = [sum(low <= c.error < high for c in compared) for low, high in pairwise(BINS)]
+    widest = max(counts)
+    for (low, high), count in zip(pairwise(BINS), counts, strict=True):
+        name = (
+            f"below {high:+.0f}" if isinf(low) else f"from {low:+.0f}" if isinf(high) else f"{low:+.0f} to {high:+.0f}"
+        )
+        line(f"{name:>10} {count:5,} {'#' * round(count / widest * BAR)}".rstrip())
+    line("--plot FILE.svg draws them all, predicted against measured")
+
+
 def _pipes(made: Validation) -> None:
     """Print how far pipe times are off, by operator and pipe."""
     found: dict[tuple[str, str], list[float]] = {}
@@ -210,12 +235,17 @@ def _skipped(skipped: Sequence[tuple[Measurement, str]]) -> None:
 def _fit(fit: Fit) -> None:
     heading("the fit")
     line(f"{several(fit.rows, 'row')} fitted with a mean error of {fit.error:.1f}%; held out, {fit.held_mape:.1f}%")
+    for problem in fit.problems:
+        line(problem, NO_STYLE)
     figures = (Column("figure"), Column("before", number=True), Column("after", number=True))
     table(figures, [(key, _figure(before), _figure(after)) for key, (before, after) in fit.changed.items()])
     heading("rows that the fit did not see")
-    columns = (Column("operator"), Column("dtype"), Column("rows", number=True), Column("MAPE", number=True))
-    rows = [(h.operator, h.dtype, h.rows, f"{h.mape:.1f}", "by rows" if h.by == "rows" else "whole") for h in fit.held]
-    table((*columns, Column("held out")), rows)
+    numbers = [Column(name, number=True) for name in ("rows", "MAPE", "worst")]
+    rows = [
+        (h.operator, h.dtype, h.rows, f"{h.mape:.1f}", f"{h.worst:+.1f}", "by rows" if h.by == "rows" else "whole")
+        for h in fit.held
+    ]
+    table((Column("operator"), Column("dtype"), *numbers, Column("held out")), rows)
 
 
 def _figure(value: float) -> str:
