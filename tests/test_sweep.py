@@ -188,9 +188,19 @@ def test_tables_as_data_and_csv():
     data = json.loads(json.dumps(table.to_json()))
     assert data["rows"][0]["self"] == "64x512"
     assert [column["name"] for column in data["columns"]] == list(table.names)
-    assert data["notes"] == ["X = 64, Y = 1", "on ascend950pr"]
+    assert data["notes"] == ["X = 64, Y = 1", "float32", "on ascend950pr"]
     rows = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert [row["verdict"] for row in rows] == ["fits", "refused"]
     assert rows[1]["tightest"] == ""
     with pytest.raises(KeyError, match="no column"):
         table["time"]
+
+
+def test_times_are_told_with_their_accuracy():
+    table = sweep("exp", {"x": [(64, 64), (128, 64)]}, chips=["ascend950pr", "ascend910b4"])
+    assert any(note.startswith("accuracy on ascend950pr: ±") for note in table.notes)
+    assert any(note.startswith("accuracy on ascend910b4: unvalidated: ") for note in table.notes)
+    words = [(row["chip"], row["accuracy"]) for row in table]
+    assert all(word == "unvalidated" if chip == "ascend910b4" else word.startswith("±") for chip, word in words)
+    untimed = sweep("exp", {"x": [(64, 64)]}, chips="ascend950pr", times=False)
+    assert "accuracy" not in " ".join((*untimed.names, *untimed.notes))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tilesim.errors import BadInput, did_you_mean
@@ -56,14 +57,16 @@ def sweep_curves(table: Table, y: str = "", x: str = "") -> Figure:
         values = [_number(v) for v in table[x] if _is_number(v)]
         if min(values) > 0 and max(values) / min(values) >= WIDE_RANGE:
             axes.set_xscale("log", base=2)
-        axes.set(title=table.title, xlabel=_label(columns[x]), ylabel=_label(columns[y]))
+        figure.suptitle(table.title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        axes.set_title("\n".join(_wrapped(table.notes)), fontsize=8, fontweight="normal", color=MUTED)
+        axes.set(xlabel=_label(columns[x]), ylabel=_label(columns[y]))
         axes.xaxis.set_major_formatter(_thousands())
         axes.yaxis.set_major_formatter(_thousands())
         axes.grid(visible=True)
         if y == "slack":
             axes.axhline(0, color=VERMILLION, linewidth=1, label="the limit")
         else:
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.08 * (axes.get_ylim()[1] or 1.0))  # a flat curve does not lie on the frame
         if len(curves) > 1 or missing or y == "slack":
             figure.legend(loc="outside lower left", ncols=2)
     return figure
@@ -113,12 +116,21 @@ def tornado(sensitivity: Table) -> Figure:
             xlabel="change of the time [%]",
         )
         figure.suptitle(sensitivity.title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        trust = [line for note in sensitivity.notes if note.startswith("accuracy") for line in wrap(note, 100)]
+        axes.set_title("\n".join(trust), fontsize=8, fontweight="normal", color=MUTED, x=0, ha="left")
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         axes.grid(visible=True, axis="x")
         figure.legend(loc="outside lower left", ncols=2, title="* a fit or a guess", alignment="left")
         axes.spines["left"].set_color(MUTED)
     return figure
+
+
+def _wrapped(notes: Sequence[str]) -> list[str]:
+    """What all points share, in lines that are as long as a figure is wide."""
+    facts = ", ".join(note for note in notes if not note.startswith("accuracy"))
+    trust = [note for note in notes if note.startswith("accuracy")]
+    return [line for note in (facts, *trust) for line in wrap(note, 100)]
 
 
 def _number(value: Any) -> float:

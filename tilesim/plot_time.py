@@ -21,6 +21,7 @@ from tilesim.plot_style import (
     whole_numbers,
 )
 from tilesim.roofline import roofline as roofline_of
+from tilesim.sweep import known_accuracy
 from tilesim.timeline import Timeline, simulate
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
             f"{timeline.plan.kernel.name} on {timeline.plan.chip.soc}: pipes of the slowest core",
             x=0.01, ha="left", fontsize=11, fontweight="bold",
         )  # fmt: skip
+        trust = f"accuracy {known_accuracy(timeline.plan.call, timeline.plan.chip)}"
+        figure.supxlabel(trust, x=0.01, ha="left", fontsize=8, color=MUTED)
     return figure
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tilesim.calls import Given, bind, mapping
 from tilesim.checker import Verdict, judged
@@ -21,6 +21,9 @@ from tilesim.plan import Plan, planned
 from tilesim.table import Cell, Column, Table, table_of
 from tilesim.timeline import simulate
 
+if TYPE_CHECKING:
+    from tilesim.error_bands import Accuracy
+
 VERDICT_COLUMNS: Final = (
     Column("verdict", "", "fits, caution, overflow, refused or unsupported"),
     Column("tightest", "", "the phase and the memory with the least slack"),
@@ -32,6 +35,7 @@ TIME_COLUMNS: Final = (
     Column("cycles", "cycles", "of all phases, launch and sync aside"),
     Column("time_us", "us", "launch, phases and sync"),
     Column("bound", "", "what most of the time goes to"),
+    Column("accuracy", "%", "how far such times were off where they were measured; unvalidated where nobody has"),
 )
 REASON: Final = Column("reason", "", "what decided, where the answer is no")
 
@@ -94,7 +98,11 @@ def sweep(
     if problems:
         raise BadInput(operator.name, list(problems))
     rows = [[*point.at.values(), *answers(judged(point.call, point.chip), times=times)] for point in points]
-    return table_of(f"{operator.name} at {count:,} points", columns, rows, _notes(calls, variants))
+    notes = _notes(calls, variants)
+    if times:
+        first = calls[0][1]
+        notes += accuracy_notes((first, chip) for _, chip in variants)
+    return table_of(f"{operator.name} at {count:,} points", columns, rows, notes)
 
 
 def chip_variants(
@@ -138,7 +146,25 @@ def time_cells(plan: Plan) -> list[Cell]:
     """The cells of TIME_COLUMNS for one plan."""
     timeline = simulate(plan)
     cores = max((phase.cores for phase in plan.phases), default=0)
-    return [tiles_text(plan), cores, timeline.cycles, timeline.time_us, timeline.bottleneck]
+    known = known_accuracy(plan.call, plan.chip)
+    band = f"±{known.band:.0f}" if known.validated else "unvalidated"
+    return [tiles_text(plan), cores, timeline.cycles, timeline.time_us, timeline.bottleneck, band]
+
+
+def known_accuracy(call: Call, chip: Chip) -> Accuracy:
+    """The error band that is known for the times of a call on a chip."""
+    from tilesim.error_bands import accuracy  # noqa: PLC0415 - it is made by what is made of this module
+
+    return accuracy(chip, call.operator.name, call.options)
+
+
+def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:
+    """How far times can be trusted, a line for every chip that has another answer."""
+    found: dict[str, dict[str, None]] = {}
+    for call, chip in pairs:
+        found.setdefault(str(known_accuracy(call, chip)), {})[chip.name] = None
+    several = len(found) > 1
+    return [f"accuracy{' on ' + ', '.join(names) if several else ''}: {text}" for text, names in found.items()]
 
 
 def tiles_text(plan: Plan) -> str:
@@ -204,13 +230,15 @@ def _cell(value: Any) -> Cell:
 
 
 def _notes(
-    calls: Iterable[tuple[Mapping[str, Cell], Call]], variants: Iterable[tuple[Mapping[str, Cell], Chip]]
+    calls: Sequence[tuple[Mapping[str, Cell], Call]], variants: Iterable[tuple[Mapping[str, Cell], Chip]]
 ) -> list[str]:
     """What all rows have in common."""
     fixed = {n: v for n, v in _common([call.dims for _, call in calls]).items() if not any(n in at for at, _ in calls)}
     names = sorted({chip.name for _, chip in variants})
     text = ", ".join(f"{name} = {value}" for name, value in fixed.items())
-    return [part for part in (text, f"on {names[0]}" if len(names) == 1 else "") if part]
+    kinds = {call.dtype for _, call in calls}
+    parts = (text, *(kinds if len(kinds) == 1 else ()), f"on {names[0]}" if len(names) == 1 else "")
+    return [part for part in parts if part]
 
 
 def _common(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:

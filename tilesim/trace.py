@@ -19,6 +19,7 @@ from tilesim.events import Event, event_count, widest
 from tilesim.files import write_text
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
+from tilesim.sweep import known_accuracy
 from tilesim.timeline import PhaseTime, Timeline, clock_hz, simulate
 
 LANES = {
@@ -84,6 +85,7 @@ def trace(
             "time_us": round(timeline.time_us, 6),
             "bottleneck": timeline.bottleneck,
             "estimate": timeline.estimate,
+            "accuracy": str(known_accuracy(timeline.plan.call, timeline.plan.chip)),
             "left out": _left_out(window, shown, whole, phases, chosen),
         },
     }

@@ -17,7 +17,7 @@ from tilesim.errors import BadChip
 from tilesim.operator import Call, Operator
 from tilesim.ops import load_operator
 from tilesim.plan import Plan, planned
-from tilesim.sweep import REASON, TIME_COLUMNS, VERDICT_COLUMNS, answers, chip_variants, unit_of
+from tilesim.sweep import REASON, TIME_COLUMNS, VERDICT_COLUMNS, accuracy_notes, answers, chip_variants, unit_of
 from tilesim.table import Cell, Column, Table, table_of
 from tilesim.timeline import figures_used, simulate
 
@@ -124,6 +124,7 @@ def varied(call: Call, base_chip: Chip, settings: Mapping[str, Any]) -> Table:
     asked = ", ".join(f"{name} = {value}" for name, value in call.dims.items())
     as_it_is = f"{base_us:,.1f} us" if base_us is not None else judged(call, base_chip).culprit
     notes = [f"{asked}, {call.dtype}", f"{base_chip.name} as it is: {as_it_is}"]
+    notes += accuracy_notes([(call, base_chip)])
     return table_of(f"{call.operator.name} on {base_chip.name}", columns, rows, notes)
 
 
@@ -175,6 +176,7 @@ def weighed(call: Call, base_chip: Chip) -> Table:
         *(f"left alone, since {why}: {_listed(base_chip, keys)}" for why, keys in skipped.items()),
     ]
     title = f"what the time of {call.operator.name} on {base_chip.name} depends on"
+    notes[1:1] = accuracy_notes([(call, base_chip)])
     return table_of(title, SENSITIVITY_COLUMNS, [row for _, row in rows], notes)
 
 

@@ -21,13 +21,15 @@ SHOWN_REJECTED: Final = 3
 def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
     """Print the candidates of every phase of a plan."""
     from tilesim.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.sweep import known_accuracy  # noqa: PLC0415
 
     found = searched(plan)
-    total = search_table(found).notes[0]
+    total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip))
     if as_json:
-        emit({"ok": plan.verdict.ok, "summary": total, "candidates": [candidate.to_json() for candidate in found]})
+        emit({"ok": plan.verdict.ok, "summary": total, "accuracy": trust, "candidates": [c.to_json() for c in found]})
         return
     line(total, "bold")
+    line(f"accuracy: {trust}")
     for phase, group in groupby(found, key=lambda candidate: candidate.phase):
         heading(phase)
         _phase(list(group), everything=everything)

@@ -40,7 +40,8 @@ def refuse_two_forms(*, as_json: bool, as_csv: bool) -> None:
 
 def show_rows(made: Table) -> None:
     """Print the rows for people; columns in which no row says anything are left out."""
-    filled = [i for i, name in enumerate(made.names) if any(cell not in (None, "") for cell in made[name])]
+    told = [i for i, name in enumerate(made.names) if any(cell not in (None, "") for cell in made[name])]
+    filled = [i for i in told if made.names[i] != "accuracy"]  # a note has it, for people
     columns = []
     for i in filled:
         column = made.columns[i]

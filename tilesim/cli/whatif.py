@@ -50,6 +50,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
     from tilesim.grid import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.solving import solved  # noqa: PLC0415
+    from tilesim.sweep import known_accuracy  # noqa: PLC0415
     from tilesim.whatif import varied, weighed  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
@@ -69,16 +70,19 @@ def whatif(  # noqa: PLR0913 - one argument an option
     wanted = asked(op, words, chip, None, chips, dtype)
     if solve is not None:
         answer = solved(wanted.call, wanted.chip, solve, time_us)
+        trust = {} if time_us is None else {"accuracy": str(known_accuracy(wanted.call, wanted.chip))}
         if as_json:
-            emit(answer.to_json())
+            emit(answer.to_json() | trust)
         else:
             line(str(answer))
+            for name, text in trust.items():
+                line(f"{name}: {text}")
         return EXIT_YES if answer.ok else EXIT_NO
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
         made = varied(wanted.call, wanted.chip, settings) if settings else weighed(wanted.call, wanted.chip)
     short = not settings and not everything
-    answer_table(made, as_json=as_json, as_csv=as_csv, notes=1 if short else None)
+    answer_table(made, as_json=as_json, as_csv=as_csv, notes=2 if short else None)
     if short and not (as_json or as_csv):
         line("the other figures change nothing here or were left alone: --all")
     return EXIT_YES
