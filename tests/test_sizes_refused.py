@@ -76,3 +76,12 @@ def test_candidates_that_differ_in_the_grid_of_cores_say_so():
 def test_a_phase_without_work_has_no_other_tilings():
     (only,) = search("exp", {"x": (0, 4)}, PR)
     assert (only.chosen, only.cycles) == (True, 0)
+
+
+def test_a_dtype_of_other_products_only_is_unsupported_unless_a_document_has_a_status_for_it():
+    verdict = check("exp", {"x": (4, 4)}, chip="ascend310p3", dtype="bfloat16")
+    assert (verdict.verdict, verdict.status, verdict.ok) == ("unsupported", None, False)
+    assert verdict.culprit.endswith("x dtype: expected float32 or float16, given bfloat16")
+    assert check("exp", {"x": (4, 4)}, chip="ascend310p3", dtype="int32").status == PARAM_INVALID
+    for name in ("glu", "glu_backward"):
+        assert check(name, {"self": (4, 4)}, chip="ascend310p3", dtype="bfloat16").status == PARAM_INVALID

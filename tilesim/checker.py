@@ -46,8 +46,8 @@ class Verdict(Shown):
     """The answer of `check`.
 
     `verdict` is "fits", "caution" (fits, with under 256 bytes of slack), "overflow" (an inequality fails), "refused" (a
-    rule fails) or "unsupported" (the operator does not exist on the chip). `status` is what the vendor's first call
-    returns, None if there is nothing to call.
+    rule fails) or "unsupported" (the operator does not exist on the chip, or not for the dtype). `status` is what the
+    vendor's first call returns, None if there is nothing to call.
     """
 
     ok: bool
@@ -125,6 +125,9 @@ class Verdict(Shown):
     @property
     def culprit(self) -> str:
         """The rule or the inequality that decided, with both numbers; "" if the shape passes."""
+        if self.verdict == "unsupported" and self.rules[0].ok:
+            rule = next(rule for rule in self.broken if rule.status is None)
+            return f"{self.operator} is not made for this dtype on {self.on.product}: {rule}"
         if self.verdict == "unsupported":
             return f"{self.operator} is not made for {self.on.product}; its products: {self.rules[0].expected}"
         if self.broken:
@@ -219,7 +222,8 @@ def judged(call: Call, chip: Chip) -> Verdict:
     overflow = any(b.slack_bytes < 0 for b in sides)
     near = any(b.slack_bytes < CAUTION_BYTES for b in _of_memories(sides))
     if broken:
-        verdict, status = ("refused", broken[0].status) if broken[0].status else ("unsupported", None)
+        nothing = any(rule.status is None for rule in broken)
+        verdict, status = ("unsupported", None) if nothing else ("refused", broken[0].status)
     elif overflow:
         verdict, status = "overflow", call.operator.overflow
     else:

@@ -98,6 +98,8 @@ class Outcome(NamedTuple):
     expected: str
     given: str
     parameter: str = ""
+    elsewhere: bool = False
+    """Whether it would hold on another product, so that there is nothing to call on this one."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,9 @@ class Rule:
 
     def apply(self, call: Call, chip: Chip) -> Finding:
         """What the rule says about a call on a chip."""
-        ok, expected, given, parameter = self.test(call, chip)
-        return Finding(self.name, ok, expected, given, parameter or self.parameter, self.status, self.tiling)
+        ok, expected, given, parameter, elsewhere = self.test(call, chip)
+        status = None if elsewhere and not ok else self.status
+        return Finding(self.name, ok, expected, given, parameter or self.parameter, status, self.tiling)
 
 
 @dataclass(frozen=True)

@@ -89,13 +89,20 @@ def whole_group(option: str, names: Sequence[str], status: Status = PARAM_NULLPT
     return Rule(f"{option} group ({', '.join(names)})", status, test, names[0])
 
 
-def dtype_supported(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that a tensor has a dtype that the operator takes on the chip."""
+def dtype_supported(
+    name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None, everywhere: bool = False
+) -> Rule:
+    """The rule that a tensor has a dtype that the operator takes on the chip.
+
+    With one that it takes on other products only it is unsupported, as on a product that does not have it, unless the
+    document states the status `everywhere`.
+    """
 
     def test(call: Call, chip: Chip) -> Outcome:
-        op = call.operator
-        known = op.dtypes.get(chip.family) or list(dict.fromkeys(d for some in op.dtypes.values() for d in some))
-        return _dtype(call, name, known)
+        op, spec = call.operator, call.spec(name)
+        ever = list(dict.fromkeys(d for some in op.dtypes.values() for d in some))
+        elsewhere = not everywhere and spec is not None and spec.dtype in ever
+        return _dtype(call, name, op.dtypes.get(chip.family) or ever)._replace(elsewhere=elsewhere)
 
     return Rule(f"{name} dtype", status, test, name, tiling=tiling)
 

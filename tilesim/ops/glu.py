@@ -80,8 +80,8 @@ glu = Operator(
     dtype="float32",
     rules=(
         *not_null("self", "out"),
-        dtype_supported("self"),
-        dtype_supported("out"),
+        dtype_supported("self", everywhere=True),
+        dtype_supported("out", everywhere=True),
         rank("self", 0, MOST_AXES),
         rank("out", 0, MOST_AXES),
         rank("self", 1, MOST_AXES),

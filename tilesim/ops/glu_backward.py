@@ -330,7 +330,7 @@ composed = Operator(
     dtype="float32",
     rules=(
         *not_null("self", "gradOut", "out"),
-        dtype_supported("self", tiling=(2, "dtype")),
+        dtype_supported("self", tiling=(2, "dtype"), everywhere=True),
         dtype_same("gradOut", "self"),
         dtype_same("out", "self"),
         rank("self", 0, MOST_AXES),
