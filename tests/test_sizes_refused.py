@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tilesim.buffers import check_buffers
 from tilesim.calls import bind
 from tilesim.checker import check, judged
 from tilesim.chip import load_chip
@@ -85,3 +86,11 @@ def test_a_dtype_of_other_products_only_is_unsupported_unless_a_document_has_a_s
     assert check("exp", {"x": (4, 4)}, chip="ascend310p3", dtype="int32").status == PARAM_INVALID
     for name in ("glu", "glu_backward"):
         assert check(name, {"self": (4, 4)}, chip="ascend310p3", dtype="bfloat16").status == PARAM_INVALID
+
+
+@pytest.mark.parametrize("rows", [0, -3])
+def test_sizes_of_a_buffer_file_that_are_no_counts_are_refused_by_their_rule(rows):
+    source = {"name": "b", "sizes": {"rows": 8}, "buffers": [{"name": "x", "shape": ["rows", 64]}]}
+    verdict = check_buffers(source, PR, {"rows": rows})
+    assert (verdict.verdict, verdict.ok, verdict.sizes["rows"]) == ("refused", False, rows)
+    assert f"given {rows}" in verdict.culprit

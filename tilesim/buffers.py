@@ -153,13 +153,15 @@ def check_buffers(
     given = asked_sizes(file, sizes or {})
     known = situation.resolved(given)
     rules = rules_of(file, known)
-    needs = sorted(situation.needs(known), key=lambda need: need.slack_bytes)
+    # A negative size breaks its rule, as 0 does; the bytes are those of none.
+    counted = situation.resolved({name: max(value, 0) for name, value in given.items()})
+    needs = sorted(situation.needs(counted), key=lambda need: need.slack_bytes)
     failing = any(need.slack_bytes < 0 for need in needs)
     broken = any(not rule.ok for rule in rules)
     near = any(need.slack_bytes < file.caution_bytes for need in needs)
     verdict = "refused" if broken else "overflow" if failing else "caution" if near else "fits"
     ok = verdict in ("fits", "caution")
-    limits = size_limits(situation, known)
+    limits = size_limits(situation, counted)
     return BuffersVerdict(
         ok=ok,
         verdict=verdict,
@@ -170,7 +172,7 @@ def check_buffers(
         rules=tuple(rules),
         needs=tuple(needs),
         limits=tuple(limits),
-        remedies=() if ok else tuple(buffer_remedies(situation, known, limits)),
+        remedies=() if ok else tuple(buffer_remedies(situation, counted, limits)),
         programs=programs_of(file, known),
         file=file,
     )
