@@ -207,3 +207,19 @@ def test_what_is_no_profile(tilesim, tmp_path):
     both = refused(tilesim("compare", "none.csv", "--chip", "ascend910b"))
     assert "cannot be read" in both
     assert "is not a chip" in both
+
+
+def test_pipe_times_of_one_operator_with_what_lies_beside_them(tilesim, tmp_path):
+    (tmp_path / "PipeUtilization.csv").write_text("block_id,aiv_vec_time(us),aiv_mte2_time(us)\n0,7.1,11.0\n1,7.4,10\n")
+    words = ("compare", "PipeUtilization.csv", "--chip", "ascend910b2")
+    alone = answered(tilesim(*words), 1)
+    assert "OpBasicInfo.csv" in alone
+    assert "v 7.40, mte2 11.00" in alone
+    (tmp_path / "OpBasicInfo.csv").write_text("Op Name,Op Type,Task Duration(us),Block Dim\nsigmoid_1,vector,40.5,48\n")
+    named = answered(tilesim(*words), 1)
+    assert "sigmoid_1" in named
+    assert "--op NAME" in named
+    told = answered(tilesim(*words[:2], "x=2048x2048", "--op", "sigmoid", *words[2:]))
+    assert "1 of 1 call compared, 40.5 of 40.5 us" in told
+    assert "7.40 / " in told
+    assert "with --op" in refused(tilesim(*words[:2], "x=2048x2048", *words[2:]))

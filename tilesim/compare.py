@@ -80,10 +80,12 @@ class Left:
     reason: str
     calls: int
     time_us: float
+    pipes_us: Mapping[str, float] = field(default_factory=dict)
+    """The measured time of every pipe of the first call, where the profile has them."""
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as plain data."""
-        return vars(self) | {"time_us": round(self.time_us, 3)}
+        return vars(self) | {"time_us": round(self.time_us, 3), "pipes_us": dict(self.pipes_us)}
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,12 @@ class Comparison:
         }
 
 
-def compare(csv_path: str | Path, chip: Chip | str | Path) -> Comparison:
+def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = None) -> Comparison:
     """A profiler's table of kernels against what the chip's figures predict.
 
     Takes kernel_details and op_summary in any layout, columns by name. Rows that no operator is known for are counted,
-    with the reason. Raises BadInput for a file that is no profile.
+    with the reason. `case` is the call of the kernels that the profile has no shapes of, as in the tables of one
+    operator. Raises BadInput for a file that is no profile.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
     groups: dict[Any, list[Profiled]] = {}
@@ -134,29 +137,33 @@ def compare(csv_path: str | Path, chip: Chip | str | Path) -> Comparison:
         groups.setdefault((row.kind or row.name, row.inputs, row.dtypes, row.outputs), []).append(row)
     kernels: list[KernelComparison] = []
     left: dict[tuple[str, str], list[float]] = {}
+    pipes: dict[tuple[str, str], Mapping[str, float]] = {}
     for rows in groups.values():
         kind = rows[0].kind or rows[0].name or "unnamed"
         try:
-            kernels.append(_compared(rows, kind, chip))
+            kernels.append(_compared(rows, kind, chip, case))
         except (Unmapped, TilesimError) as why:
-            times = left.setdefault((kind, str(why).splitlines()[0]), [])
+            key = (kind, str(why).splitlines()[0])
+            pipes.setdefault(key, rows[0].pipes_us)
+            times = left.setdefault(key, [])
             times += [0.0 if math.isnan(r.time_us) else r.time_us for r in rows]
     return Comparison(
         chip.name,
         tuple(sorted(kernels, key=lambda k: -k.gain_us)),
-        tuple(sorted((Left(k, r, len(t), sum(t)) for (k, r), t in left.items()), key=lambda x: -x.time_us)),
+        tuple(sorted((Left(*k, len(t), sum(t), pipes[k]) for k, t in left.items()), key=lambda x: -x.time_us)),
     )
 
 
-def _compared(rows: list[Profiled], kind: str, chip: Chip) -> KernelComparison:
+def _compared(rows: list[Profiled], kind: str, chip: Chip, told: Case | None) -> KernelComparison:
     """One kernel against its prediction. Raises Unmapped, or what planning raises."""
     first = rows[0]
     timed = [r.time_us for r in rows if r.time_us > 0]
     if not timed:
-        raise Unmapped("pipe times of blocks only: no shapes and no duration" if not first.shaped else "no duration")
+        blocks = "pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run"
+        raise Unmapped("no duration" if first.shaped else blocks)
     if first.core.upper() in ("AI_CPU", "HCCL", "DSA_SQE"):
         raise Unmapped(f"runs on {first.core}, not on the cores")
-    case = _case(first, kind)
+    case = told if told is not None and not first.inputs else _case(first, kind)
     prediction = predict(case, chip)
     return KernelComparison(
         kind,
@@ -176,7 +183,9 @@ def _compared(rows: list[Profiled], kind: str, chip: Chip) -> KernelComparison:
 
 def _case(row: Profiled, kind: str) -> Case:
     if not row.inputs and not row.shaped:
-        raise Unmapped("the profile has no shapes; record it at level 1 or above")
+        raise Unmapped(
+            "the profile has no shapes; record it at level 1 or above, or name the call: --op NAME KEY=VALUE..."
+        )
     attributes = {}
     if row.inputs and row.outputs and len(row.inputs[0]) == len(row.outputs[0]):
         halved = [i for i, (a, b) in enumerate(zip(row.inputs[0], row.outputs[0], strict=True)) if a == 2 * b]

@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilesim.cases import Shape
@@ -36,6 +36,8 @@ PIPES: Mapping[str, tuple[str, ...]] = {
     "cube mte2": ("aic_mte2_time(us)",),
     "fixp": ("aic_fixpipe_time(us)", "fixpipe_time(us)"),
 }
+CORES = ("vector", "cube", "mix", "aiv", "aic", "aicore")
+"""What the table of one operator calls its type: the cores that it runs on."""
 ABSENT = ("", "n/a", "na", "null", "none", "-")
 
 
@@ -77,7 +79,7 @@ def read_profile(path: str | Path) -> list[Profiled]:
     pipes = {pipe: place for pipe, place in pipes.items() if place >= 0}
     rows = [[_clean(cell) for cell in line] for line in lines[1:] if any(map(_clean, line))]
     if "block_id" in header and pipes:
-        return [_blocks(Path(path).stem, rows, pipes)] if rows else []
+        return [_blocks(Path(path), rows, pipes)] if rows else []
     if places["time_us"] < 0 or (places["name"] < 0 and places["kind"] < 0):
         raise BadInput(
             str(path), ["has no columns of kernel names and durations; is it a profiler's table of kernels?"]
@@ -109,14 +111,25 @@ def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str,
     )
 
 
-def _blocks(name: str, rows: Sequence[Sequence[str]], pipes: Mapping[str, int]) -> Profiled:
-    """One kernel from the pipe times of its blocks: of every pipe the busiest block."""
+def _blocks(path: Path, rows: Sequence[Sequence[str]], pipes: Mapping[str, int]) -> Profiled:
+    """One kernel from the pipe times of its blocks: of every pipe the busiest block.
+
+    Name, duration and whatever else it has are from the OpBasicInfo table that the tool writes into the same folder.
+    """
     most = {
         pipe: max((v for row in rows if place < len(row) and (v := _number(row[place])) > 0), default=0.0)
         for pipe, place in pipes.items()
     }
     worked = {("mte2" if pipe == "cube mte2" else pipe): value for pipe, value in most.items() if value}
-    return Profiled(name, "", "", math.nan, len(rows), (), (), (), worked, shaped=False)
+    beside = sorted(path.parent.glob("OpBasicInfo*.csv"))
+    try:
+        known = read_profile(beside[-1])[:1] if beside else []
+    except BadInput:
+        known = []
+    for basic in known:
+        kind = "" if basic.kind.lower() in CORES else basic.kind
+        return replace(basic, kind=kind, blocks=basic.blocks or len(rows), pipes_us=worked)
+    return Profiled(path.stem, "", "", math.nan, len(rows), (), (), (), worked, shaped=False)
 
 
 def _clean(cell: str) -> str:

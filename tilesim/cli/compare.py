@@ -10,10 +10,11 @@ import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import Column, emit, heading, line, percent, several, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, chip_of
+from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, Words, chip_of
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
+    from tilesim.cases import Case
     from tilesim.chip import Chip
     from tilesim.compare import Comparison, KernelComparison, Left
 
@@ -27,6 +28,11 @@ def compare(
         Path,
         typer.Argument(metavar="CSV", help="A profiler's kernel_details, op_summary or PipeUtilization table."),
     ],
+    words: Words = None,
+    op: Annotated[
+        str | None, typer.Option("--op", metavar="NAME", help="The operator of kernels without shapes, with KEY=VALUE.")
+    ] = None,
+    dtype: Dtype = None,
     chip: ChipName = None,
     changes: Changes = None,
     chips: ChipsDirectory = None,
@@ -47,14 +53,35 @@ def compare(
         read_profile(profile)
     except BadInput as error:
         subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
+    case: Case | None = None
+    try:
+        case = _call(op, words, dtype)
+    except BadInput as error:
+        subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
     if problems or found is None:
         raise BadInput(" and ".join(subjects), problems)
-    made = compared(profile, found)
+    made = compared(profile, found, case)
     if as_json:
         emit({"ok": bool(made.kernels), **made.to_json()})
     else:
         show(made, profile.name, everything=everything)
     return EXIT_YES if made.kernels else EXIT_NO
+
+
+def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Case | None:
+    """The call that the words say; None without an operator. Raises BadInput."""
+    from tilesim.calls import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.cases import Case  # noqa: PLC0415
+    from tilesim.ops import load_operator  # noqa: PLC0415
+
+    if op is None:
+        if words or dtype:
+            raise BadInput("compare", ["KEY=VALUE and --dtype are of a call: name its operator with --op"])
+        return None
+    operator = load_operator(op)
+    given = parse(operator, words or [])
+    call = bind(operator, given, dtype=dtype)
+    return Case(operator, given, call.dtype)
 
 
 def show(made: Comparison, name: str, *, everything: bool = False) -> None:
@@ -138,6 +165,10 @@ def _left(left: Sequence[Left]) -> None:
         columns = (Column("kernel"), Column("calls", number=True), Column("us", number=True))
         rows = [(x.kind, x.calls, f"{x.time_us:,.1f}", x.reason) for x in left]
         table((*columns, Column("reason", prose=True)), rows)
+        for x in left:
+            if x.pipes_us:
+                times = ", ".join(f"{pipe} {time_us:,.2f}" for pipe, time_us in x.pipes_us.items())
+                line(f"  {x.kind}: measured pipes [us of one call]: {times}")
 
 
 def add_to(app: typer.Typer) -> None:
