@@ -384,6 +384,14 @@ def test_words():
     )
 
 
+def test_letters_of_a_phase_go_on_from_memory_to_memory():
+    page = report("matmul", {"M": 256, "K": 256, "N": 256}, chips=[PR]).html()
+    letters = re.findall(r"<i></i><b>(\w+)</b>", page)
+    assert len(letters) > 3
+    assert len(set(letters)) == len(letters)
+    assert "There is no inequality" not in page
+
+
 # ------------------------------------------------------------------- the samples
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_samples_are_what_the_command_makes(name, tmp_path):

@@ -32,10 +32,12 @@ def letter(number: int) -> str:
     return LETTERS[place] + (str(again + 1) if again else "")
 
 
-def blocks(one: Facts) -> Iterator[dict[str, Any]]:
-    """The blocks of a memory map with `x` and `width` in percent, `letter` for buffers and lines between slots."""
+def blocks(one: Facts, number: int = 0) -> Iterator[dict[str, Any]]:
+    """The blocks of a memory map with `x` and `width` in percent, `letter` for buffers and lines between slots.
+
+    The letters go on after the `number` buffers of the maps before it.
+    """
     extent = max(one["extent_bytes"], 1)
-    number = 0
     for block in one["blocks"]:
         x, width = 100 * block["offset_bytes"] / extent, 100 * block["bytes"] / extent
         name = ""

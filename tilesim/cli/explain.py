@@ -10,6 +10,7 @@ from tilesim.cli.console import emit, raw, width_of
 from tilesim.cli.fusing import fusing_json, fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
+from tilesim.cli.simulate import known_accuracy
 from tilesim.layout import wrapped
 
 EXAMPLE = "tilesim explain glu_backward self=2x4096x8192 --chip ascend950pr"
@@ -33,13 +34,21 @@ def explain(
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     if as_json:
-        emit({"ok": made.plan.verdict.ok, **listing_json(made.plan), **fusing_json(made.plan)})
+        emit(
+            {
+                "ok": made.plan.verdict.ok,
+                **listing_json(made.plan),
+                "accuracy": known_accuracy(made.plan),
+                **fusing_json(made.plan),
+            }
+        )
     else:
         width = width_of()
         lines = listing(made.plan, where=where, width=width)
         fusing = fusing_text(made.plan)
         if fusing:
             lines += wrapped(f"fusing: {fusing}", width)
+        lines += wrapped(f"accuracy: {known_accuracy(made.plan)}", width)
         raw("\n".join(lines))
     return made.code
 
