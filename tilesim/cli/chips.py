@@ -119,6 +119,9 @@ def diff(first: ChipArgument, second: ChipArgument, directory: ChipsDirectory = 
 def imported(
     file: Annotated[Path, typer.Argument(metavar="FILE.ini", help="A platform_config file of CANN.")],
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE.toml", help="The chip file; else stdout.")] = None,
+    like: Annotated[
+        str, typer.Option("--like", "--family", metavar="NAME", help="The chip or the family to complete it from.")
+    ] = "",
     directory: ChipsDirectory = None,
     as_json: AsJson = False,
 ) -> int:
@@ -127,7 +130,7 @@ def imported(
     from tilesim.errors import BadInput  # noqa: PLC0415
     from tilesim.files import write_text  # noqa: PLC0415
 
-    found = import_chip(file, directory=directory_of(directory))
+    found = import_chip(file, like=like, directory=directory_of(directory))
     chip = found.chip
     if out is not None:
         if out.suffix.lower() != ".toml":
@@ -136,6 +139,7 @@ def imported(
         write_text(out, chip.to_toml())
     if as_json:
         brief = _brief(chip) | {"base": found.base, "from_file": list(found.from_file), "missing": list(found.missing)}
+        brief["notes"] = list(found.notes)
         emit(brief | {"out": None if out is None else str(out)})
     elif out is None:
         raw(chip.to_toml())
@@ -145,6 +149,8 @@ def imported(
         f"{several(len(found.from_file), 'figure')} from {file.name}, "
         f"{several(len(found.missing), 'figure')} from {found.base}, as guesses"
     )
+    for one in found.notes:
+        note(one)
     return EXIT_YES
 
 
