@@ -200,7 +200,6 @@ def test_names_in_formulas_are_sizes():
     [
         ({"rwos": 1}, "'rwos' is not a size to be given; did you mean 'rows'?"),
         ({"rows": "many"}, "rows is 'many', must be a whole number"),
-        ({"rows": -1}, "x.shape[0] = rows is -1, must be at least 0"),
         ({"H": 10}, "x.shape[1] = H/4 is 2.5, not a whole number; round with ceil() or floor()"),
     ],
 )

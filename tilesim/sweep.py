@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tilesim.calls import Given, bind, mapping
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
+from tilesim.error_bands import Accuracy, accuracy
 from tilesim.errors import BadChip, BadInput
 from tilesim.grid import MOST_VALUES, axes_of, settings_of
 from tilesim.judge import undecided
@@ -20,9 +21,6 @@ from tilesim.ops import load_operator
 from tilesim.plan import Plan, planned
 from tilesim.table import Cell, Column, Table, table_of
 from tilesim.timeline import simulate
-
-if TYPE_CHECKING:
-    from tilesim.error_bands import Accuracy
 
 VERDICT_COLUMNS: Final = (
     Column("verdict", "", "fits, caution, overflow, refused or unsupported"),
@@ -153,8 +151,6 @@ def time_cells(plan: Plan) -> list[Cell]:
 
 def known_accuracy(call: Call, chip: Chip) -> Accuracy:
     """The error band that is known for the times of a call on a chip."""
-    from tilesim.error_bands import accuracy  # noqa: PLC0415 - it is made by what is made of this module
-
     return accuracy(chip, call.operator.name, call.options)
 
 
