@@ -185,7 +185,8 @@ def report(made: Sequence[Validation]) -> str:
             after = f"{v.fit.error:.1f} %, held out {v.fit.held_mape:.1f} %"
             problems = "; ".join(v.fit.problems) or "it converged"
             out.append(f"A fit of all rows from the start figures has a mean error of {after}; {problems}. The shipped")
-            out.append(f"figures have {v.overall.mape:.1f} % on all compared rows and are kept.\n")
+            shipped = Summary.of([c for c in v.compared if c.row.library])
+            out.append(f"figures have {shipped.mape:.1f} % on the same rows and are kept.\n")
     return "\n".join([*out, LEFT])
 
 

@@ -65,7 +65,6 @@ LEFT_ALONE: Final = {
     "bank_groups": "banks are an address rule, not an amount",
     "banks_per_group": "banks are an address rule, not an amount",
     "bank_bytes": "banks are an address rule, not an amount",
-    "fixed_us": "the vendor library's own kernels are no part of a timeline",
     "system_bytes": "the system's part of a workspace takes no time",
 }
 """The last word of keys that `sensitivity` does not change, and why."""
