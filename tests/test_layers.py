@@ -17,7 +17,7 @@ LAYERS = (
     "ops fits unknown_sizes judge flow execute banks traffic fusion cost",
     "schedule remedies checker",
     "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts",
-    "timeline composite run tensor_files arrays agreement samples cases error_bands accuracy table grid samples cases error_bands"
+    "timeline composite run tensor_files arrays agreement accuracy table grid samples cases error_bands"
     " sweep whatif solving search"
     " measured prediction surrogate fitting validate"
     " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
