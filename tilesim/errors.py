@@ -122,7 +122,7 @@ class DoesNotFit(TilesimError):
       what would fit: H=8
     """
 
-    def __init__(  # noqa: PLR0913  (one argument a field)
+    def __init__(
         self,
         subject: str,
         memory: str,

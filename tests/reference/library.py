@@ -82,7 +82,7 @@ def addcdiv(inputs: Inputs, *, scalar: float = 1.0) -> dict[str, Array]:
     return {"y": widened(inputs["x1"]) + scalar * widened(inputs["x2"]) / widened(inputs["x3"])}
 
 
-def adam_w(  # noqa: PLR0913 - the attributes of the operator
+def adam_w(
     inputs: Inputs,
     *,
     lr: float = 1e-3,

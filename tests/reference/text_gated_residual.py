@@ -81,7 +81,7 @@ def backward(inputs: Mapping[str, AnyArray], channels: int) -> dict[str, Array]:
     return {"dx": d_x.reshape(inputs["x"].shape), **outputs}
 
 
-def random_inputs(  # noqa: PLR0913 - the options of the operator
+def random_inputs(
     dims: Mapping[str, int],
     dtype: str = "bfloat16",
     *,
