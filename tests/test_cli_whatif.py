@@ -172,3 +172,20 @@ def test_problems_of_a_file_of_buffers(tilesim, tmp_path):
 def test_cells():
     assert shown(-0.0) == "-0.00"
     assert shown("fits") == "fits"
+
+
+def test_a_table_of_figures_can_be_drawn(tilesim, tmp_path):
+    words = ("whatif", "glu_backward", "self=8x64x128", "--chip", "ascend950pr")
+    answered(tilesim(*words, "--set", "cores.vector=8,16,32", "--plot", "curves.svg"))
+    assert "cores.vector" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    answered(tilesim(*words, "--plot", "tornado.svg"))
+    assert (tmp_path / "tornado.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--plot", "curves.xyz", "--set", "cores.vector=8,16"), ("--plot", "x.svg", "--solve", "memory.ub.size_bytes")],
+)
+def test_what_cannot_be_drawn_is_refused_and_leaves_nothing(tilesim, tmp_path, words):
+    refused(tilesim("whatif", "glu_backward", "self=8x64x128", "--chip", "ascend950pr", *words))
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,6 +43,10 @@ def whatif(  # noqa: PLR0913 - one argument an option
     everything: Annotated[
         bool, typer.Option("--all", metavar="", help="Name the figures that change nothing, and those left alone.")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the table: curves, or what the time depends on (.svg ...)."),
+    ] = None,
     chips: ChipsDirectory = None,
     dtype: Dtype = None,
     as_json: AsJson = False,
@@ -65,6 +70,8 @@ def whatif(  # noqa: PLR0913 - one argument an option
         problems.append("--time-us is given without --solve KEY")
     if as_csv and solve is not None:
         problems.append("--csv is given with --solve, whose answer is no table")
+    if plot is not None and solve is not None:
+        problems.append("--plot is given with --solve, whose answer is no table")
     if problems:
         raise BadInput("whatif", problems)
     wanted = asked(op, words, chip, None, chips, dtype)
@@ -81,6 +88,10 @@ def whatif(  # noqa: PLR0913 - one argument an option
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
         made = varied(wanted.call, wanted.chip, settings) if settings else weighed(wanted.call, wanted.chip)
+    if plot is not None:
+        from tilesim.plot import sweep_curves, tornado, write_figure  # noqa: PLC0415 - matplotlib loads when it draws
+
+        write_figure(sweep_curves(made) if settings else tornado(made), plot)
     short = not settings and not everything
     answer_table(made, as_json=as_json, as_csv=as_csv, notes=2 if short else None)
     if short and not (as_json or as_csv):
