@@ -283,3 +283,25 @@ def test_what_is_no_formula(text):
 def test_a_division_by_nothing_is_bad_input():
     with pytest.raises(BadInput, match="divides by 0"):
         formula("1 // H").value({"H": 0})
+
+
+def test_names_need_no_table_and_a_plain_reserve_is_of_the_unified_buffer():
+    data = {"reserve": 8192, "buffers": [{"name": "x", "dtype": "bfloat16", "shape": ["rows", 4096], "slots": 2}]}
+    table = data | {"sizes": {"rows": {}}, "reserve": {"ub": 8192}}
+    plain, full = (check_buffers(one, "ascend910b3", {"rows": 11}) for one in (data, table))
+    assert plain.to_json() == full.to_json()
+    assert plain.ok  # 11 * 4096 * 2 * 2 = 180,224 of 196,352 - 8,192
+    assert not check_buffers(data, "ascend910b3", {"rows": 12}).ok
+    with pytest.raises(BadInput, match="rows is missing"):
+        check_buffers(data, "ascend910b3")
+
+
+def test_a_table_of_sizes_catches_a_misspelt_name():
+    data = {"sizes": {"rows": {}}, "buffers": {"x": {"shape": ["row", 16]}}}
+    with pytest.raises(BadInput, match="did you mean 'rows'"):
+        check_buffers(data, "ascend910b3", {"rows": 1})
+
+
+def test_a_broken_formula_is_told_where_it_stands():
+    with pytest.raises(BadInput, match=r"shape"):
+        check_buffers({"buffers": {"x": {"shape": ["2 *", 16]}}}, "ascend910b3")

@@ -237,6 +237,20 @@ class BufferFile(Frozen):
     grid: Grid | None = None
     """The launch."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_full(cls, data: object) -> object:
+        """A plain reserve is of the unified buffer; without a table of sizes, every name in a formula is one."""
+        if not isinstance(data, Mapping):
+            return data
+        whole = dict(data)
+        if isinstance(whole.get("reserve"), int | str):
+            whole["reserve"] = {"ub": whole["reserve"]}
+        if "sizes" not in whole:
+            parts = [whole.get(key) for key in ("buffers", "caps", "grid")]
+            whole["sizes"] = {name: {} for name in sorted(_names_in(parts))}
+        return whole
+
     @field_validator("buffers", "caps", mode="before")
     @classmethod
     def _by_name(cls, value: object) -> object:
@@ -315,6 +329,24 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not text in UTF-8"
         raise BadInput(str(source), [f"cannot be read: {reason}".lower()]) from None
+
+
+_WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "programs")
+"""The keys whose texts are formulas."""
+
+
+def _names_in(value: object, *, written: bool = False) -> set[str]:
+    """The names in the formulas of data that is not checked yet."""
+    if isinstance(value, Mapping):
+        return {n for key, one in value.items() for n in _names_in(one, written=written or key in _WRITTEN_KEYS)}
+    if isinstance(value, list):
+        return {n for one in value for n in _names_in(one, written=written)}
+    if not written or not isinstance(value, str):
+        return set()
+    try:
+        return set(formula(value).names)
+    except BadInput:  # told where the field is checked
+        return set()
 
 
 def _formulas(value: Any) -> dict[str, str]:
