@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
+from tests.commands import answered, runner
 from tests.test_chip import INI
 from tilesim.cli import app
 from tilesim.cli.console import emit
@@ -32,20 +32,7 @@ PLANNED = ("plan", "explain", "graph", "simulate", "trace", "run")
 @pytest.fixture
 def tilesim(tmp_path, monkeypatch):
     """Run a command in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.delenv("TILESIM_CHIPS", raising=False)
-
-    def run(*words):
-        return CliRunner().invoke(app, [str(word) for word in words], prog_name="tilesim")
-
-    return run
-
-
-def answered(result, code=0):
-    """The stdout of a command that ended with `code` and said nothing else."""
-    assert (result.exit_code, result.stderr) == (code, "")
-    return result.stdout
+    return runner(tmp_path, monkeypatch, 80)
 
 
 def refused(result, tmp_path):

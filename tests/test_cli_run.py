@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from tests.commands import answered, refused, runner
 from tilesim.arrays import random_inputs
-from tilesim.cli import app
 from tilesim.plan import plan
 from tilesim.tensor_files import save_outputs
 
@@ -18,27 +17,7 @@ CHIP = ("--chip", "ascend950pr")
 @pytest.fixture
 def tilesim(tmp_path, monkeypatch):
     """Run a command in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("TILESIM_CHIPS", raising=False)
-
-    def run(*words):
-        return CliRunner().invoke(app, [str(word) for word in words], prog_name="tilesim")
-
-    return run
-
-
-def answered(result, code=0):
-    """The stdout of a command that ended with `code` and said nothing else."""
-    assert (result.exit_code, result.stderr) == (code, "")
-    return result.stdout
-
-
-def refused(result):
-    """The one line of a command that could not make sense of its input."""
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
+    return runner(tmp_path, monkeypatch, 200)
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ import io
 import json
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.commands import answered, refused, runner
 from tilesim.buffers import check_buffers
-from tilesim.cli import app
 from tilesim.cli.tables import shown
 
 CONV = ("masked_causal_conv1d_backward", "S=512", "B=4", "H=1024", "W=3")
@@ -27,26 +26,7 @@ slots = 2
 @pytest.fixture
 def tilesim(tmp_path, monkeypatch):
     """Run a command in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("TILESIM_CHIPS", raising=False)
-
-    def run(*words):
-        return CliRunner().invoke(app, [str(word) for word in words], prog_name="tilesim")
-
-    return run
-
-
-def answered(result, code=0):
-    assert (result.exit_code, result.stderr) == (code, "")
-    return result.stdout
-
-
-def refused(result):
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
+    return runner(tmp_path, monkeypatch, 200)
 
 
 def test_sensitivity_can_be_asked_for_by_name(tilesim):
