@@ -170,8 +170,6 @@ class GlobalMemory(Table):
     """Read by the vector cores together while nothing is written [bytes/s]."""
     cube_read_bytes_per_s: Amount
     """Read by the cube cores together [bytes/s]."""
-    unaligned_stretch: Amount
-    """How much longer reads of rows take whose pitch is no multiple of a cache line."""
 
 
 class SharedCache(Table):
@@ -183,12 +181,12 @@ class SharedCache(Table):
     """Hits by the vector cores together [bytes/s]."""
     l1_read_bytes_per_s: Amount
     """Hits by the cube cores together [bytes/s]."""
+    core_l1_read_bytes_per_s: Amount
+    """Hits by one cube core at most, where others read too [bytes/s]."""
     write_bytes_per_s: Amount
     """Writes that the cache absorbs, by all cores together [bytes/s]."""
     absorbed_write_bytes: CountOrZero
     """What a kernel that reads as much as it writes can write before it pays for global memory [bytes]."""
-    line_bytes: Count
-    """A line [bytes]."""
     same_address_ub_stretch: Amount
     """How much longer the vector cores take to read the same addresses at the same time."""
     same_address_l1_stretch: Amount
@@ -242,6 +240,12 @@ class Copy(Table):
     """A burst costs as if it were rounded up to this [bytes]."""
     burst_gap_bytes: AmountOrZero
     """What every burst of several costs the memory beside its bytes [bytes]."""
+    request_bytes: Count
+    """What the memory is asked for at a time; a burst that starts at no multiple of it is not aligned [bytes]."""
+    unaligned_stretch: Amount
+    """How much longer the memory takes for bursts that are not aligned."""
+    in_flight_bytes: Count
+    """Copies that follow each other wait for the memory together as long as they are no more than this [bytes]."""
 
 
 class Copies(Frozen):

@@ -13,10 +13,11 @@ from tilesim.banks import collide
 from tilesim.chip import Chip
 from tilesim.execute import Home
 from tilesim.fusion import Part
-from tilesim.isa import ISA, REGISTERS, ROUTES, Shape
+from tilesim.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
 from tilesim.nest import Sizes, Step
 from tilesim.program import Instr
-from tilesim.traffic import COPIES, Bursts, Rates, bursts, moved_bytes, paid_bytes
+from tilesim.queues import Queue
+from tilesim.traffic import Bursts, Rates, bursts, moved_bytes, paid_bytes
 from tilesim.views import BLOCK_BYTES, Buffer, View
 
 __all__ = ["Bursts", "Costs", "Rates", "bursts", "moved_bytes", "vector_bytes"]
@@ -47,7 +48,7 @@ class Costs:
     """The prices of a phase's instructions on a chip.
 
     `rates` is what a core gets of global memory, `homes` the buffer map whose addresses decide bank conflicts, `parts`
-    what instructions pay of vector functions.
+    what instructions pay of vector functions, `queued` the run of copies that each copy is in.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Costs:
         rates: Rates | None = None,
         homes: Mapping[Buffer, Home] | None = None,
         parts: Mapping[Instr, Part] | None = None,
+        queued: Mapping[Instr, Queue] | None = None,
     ) -> None:
         self.chip = chip
         self.rates = rates or Rates()
         self.homes = homes or {}
         self.parts = parts or {}
+        self.queued = queued or {}
 
     def cycles(self, step: Step) -> int:
         """Cycles that the instruction holds its pipe."""
@@ -148,8 +151,12 @@ class Costs:
         burst = figures.partial_burst_cycles if runs.bytes % BLOCK_BYTES else figures.burst_cycles
         several = runs.count if runs.count > 1 else 0
         setup = figures.burst_setup_cycles * several
+        queue = self.queued.get(step.instr)
+        latency = figures.latency_cycles / min(
+            queue.copies(step.sizes) if queue else 1, max(1, figures.in_flight_bytes / size)
+        )
         return max(
-            figures.latency_cycles + size / figures.bytes_per_cycle,
+            latency + size / figures.bytes_per_cycle,
             (size / figures.peak_bytes_per_cycle + setup) * stretch,
             paid_bytes(self.chip, runs, route) / share * stretch,
             figures.issue_cycles,

@@ -13,15 +13,13 @@ from typing import Any
 
 from tilesim.cost import bursts, vector_bytes
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.isa import ISA, ROUTES
+from tilesim.isa import COPIES, ISA, ROUTES
 from tilesim.nest import Nest, Nests, Run, Step
 from tilesim.operator import Work
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
 from tilesim.program import Instr
 from tilesim.views import View
-
-COPIES = ("copy", "copy_transposed")
 
 
 @dataclass(frozen=True, slots=True)

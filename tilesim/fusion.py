@@ -7,11 +7,12 @@ is laid on instructions of the run, so that every price stays a constant of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilesim import dtypes
 from tilesim.program import Instr, Loop, Phase, walk
+from tilesim.tree import runs
 from tilesim.views import Buffer, View
 
 
@@ -30,28 +31,9 @@ class Part:
 def parts(phase: Phase) -> Mapping[Instr, Part]:
     """What every vector instruction of a phase pays of its function."""
     found: dict[Instr, Part] = {}
-    for run in _runs(phase.body):
+    for run in runs(phase.body, lambda instr: instr.pipe == "v"):
         _price(phase, run, found)
     return found
-
-
-def _only_vector(node: Instr | Loop) -> bool:
-    return node.pipe == "v" if isinstance(node, Instr) else all(map(_only_vector, node.body))
-
-
-def _runs(body: Sequence[Instr | Loop]) -> Iterator[list[Instr | Loop]]:
-    run: list[Instr | Loop] = []
-    for node in body:
-        if _only_vector(node):
-            run.append(node)
-            continue
-        if run:
-            yield run
-        run = []
-        if isinstance(node, Loop):
-            yield from _runs(node.body)
-    if run:
-        yield run
 
 
 def _price(phase: Phase, run: list[Instr | Loop], found: dict[Instr, Part]) -> None:

@@ -28,6 +28,9 @@ ROUTES: dict[tuple[str, str], tuple[str, str]] = {
 }
 """(source space, destination space) of a copy -> (its table in the chip file, its pipe)."""
 
+COPIES = ("copy", "copy_transposed")
+"""The instructions whose pipe and price are those of a route."""
+
 PIPES = {"vector": ("mte2", "v", "mte3"), "cube": ("mte2", "mte1", "m", "fixp")}
 """The pipes of a core, in the order in which data passes them."""
 

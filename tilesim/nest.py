@@ -279,8 +279,14 @@ class Nests:
         mine = (*key, loop, tile, inner)
         if mine not in self._bodies:
             names = (f"{loop.name}.{what}" for what in ("size", "after", "before"))
-            self._bodies[mine] = self._nest(loop.body, {**sizes, **dict(zip(names, tile, strict=True))}, mine, parts)
+            inside = {**sizes, **dict(zip(names, tile, strict=True)), f"{loop.name}.step": _step(loop, sizes)}
+            self._bodies[mine] = self._nest(loop.body, inside, mine, parts)
         return self._bodies[mine]
+
+
+def _step(loop: Loop, sizes: Sizes) -> int:
+    """What divides the starts of a loop's tiles [elements], the shares of cores aside, which start where they like."""
+    return 1 if loop.even or loop.halo or loop.lead else int(loop.tile.bind(sizes))
 
 
 def _inside(loop: Loop) -> set[Loop]:

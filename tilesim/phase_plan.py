@@ -17,6 +17,7 @@ from tilesim.fusion import parts as vector_functions
 from tilesim.isa import REGISTERS, ROUTES, SPACES
 from tilesim.nest import Nest, Nests, Step, split_loops, totals
 from tilesim.program import Phase
+from tilesim.queues import queues
 from tilesim.schedule import Scheduler
 from tilesim.traffic import Rates, Traffic, bursts, moved_bytes, paid_bytes, rates, read_together
 from tilesim.views import Buffer, Tensor
@@ -103,7 +104,7 @@ class PhasePlan:
     @functools.cached_property
     def scheduler(self) -> Scheduler:
         """The schedule of its instructions at their prices."""
-        costs = Costs(self.chip, self.rates, self.homes, vector_functions(self.phase))
+        costs = Costs(self.chip, self.rates, self.homes, vector_functions(self.phase), queues(self.phase))
         return Scheduler(self.phase, costs.cycles)
 
     @functools.cached_property

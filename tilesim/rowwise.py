@@ -63,14 +63,14 @@ def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, by_column: bool = 
     Whole rows where they are short, parts of one where they are long; cores share out the rows, or `by_column` every
     row between them.
     """
-    most = copy_elements(k.dtype)
-    columns = p.tile("columns", most, UNIT, "no larger copy gains anything")
+    most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
+    columns = p.tile("columns", most, UNIT if by_column else block, "no larger copy gains anything")
     if by_column:
         for n in p.loop("row", rows):
             for c in p.loop("column", row, columns, split="ceil", unit=UNIT):
                 yield n, c
         return
-    pitch = align(columns, BLOCK_BYTES // dtypes.itemsize(k.dtype))
+    pitch = align(columns, block)
     tile = p.tile("rows", ceil_div(most + 1, pitch) - 1, 1, "no larger copy gains anything")
     for n in p.loop("row", rows, tile, split="ceil"):
         for c in p.loop("column", row, columns):

@@ -22,16 +22,17 @@ BLOCK = BLOCK_BYTES // 2
 
 
 def _copy_in(k: Kernel) -> None:
-    """Tiles of a matrix read one after another; of every tile one block is looked at, so that it is not idle."""
+    """Tiles of a matrix read one after another; a block of the last one of a row is looked at, so that none is idle."""
     with k.vector("copy_in", "reads only") as p:
         rows, columns = p.tile("rows", ROWS), p.tile("columns", COLUMNS)
         sink = p.buffer("sink", (1, BLOCK), k.dtype)
         seen = p.fill(0.0, out=sink)
         kept = k.workspace("seen", (p.cores, BLOCK), k.dtype)
         for r in p.loop("row", ROWS, rows, split="" if k.options["together"] else "ceil", carry=(sink,)):
-            for c in p.loop("column", COLUMNS, columns, carry=(sink,)):
-                x = p.load(k["x"][r, c], slots=2 if k.options["double_buffer"] else 1)
-                seen = p.maximum(seen, x[:1, :BLOCK], out=sink)
+            x = p.buffer("xIn", (rows, columns), k.dtype, slots=2 if k.options["double_buffer"] else 1)
+            for c in p.loop("column", COLUMNS, columns, carry=(x,)):
+                p.load(k["x"][r, c], out=x[: r.size, : c.size])
+            seen = p.maximum(seen, p.read(x)[:1, :BLOCK], out=sink)
         p.store(seen[0], kept[p.core])
 
 

@@ -8,23 +8,24 @@ from dataclasses import dataclass, field
 
 from tilesim import dtypes
 from tilesim.chip import Chip
+from tilesim.isa import COPIES
 from tilesim.nest import Sizes, Step
 from tilesim.program import Phase
 from tilesim.sizes import Size
 from tilesim.views import Buffer, Tensor, View
 
-COPIES = ("copy", "copy_transposed")
 MIXED = 0.25
 """Writes by reads from which on reads take as long as beside as many writes; a guess, as nobody measured between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, `pitch_bytes` from start to start."""
+    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, which start at multiples of `align`."""
 
     count: int
     bytes: int
-    pitch_bytes: int = 0
+    align_bytes: int = 0
+    """What divides the address of every run; 0 for a copy that starts a tensor."""
 
     @property
     def total_bytes(self) -> int:
@@ -45,7 +46,7 @@ def bursts(step: Step) -> Bursts:
         return Bursts(1, whole * item)
     run = min(_contiguous(v, step.sizes) for v in views)
     run = run if run and whole % run == 0 else 1
-    return Bursts(whole // run, run * item, _pitch(outside, step.sizes, run) * item)
+    return Bursts(whole // run, run * item, _alignment(outside, step.sizes, run) * item)
 
 
 def _contiguous(view: View, sizes: Sizes) -> int:
@@ -59,15 +60,30 @@ def _contiguous(view: View, sizes: Sizes) -> int:
     return int(run)
 
 
-def _pitch(view: View, sizes: Sizes, run: int) -> int:
-    """Elements from the start of one run to the start of the next."""
-    full = [s.bind(sizes) for s in view.base.shape]
+def _alignment(view: View, sizes: Sizes, run: int) -> int:
+    """Elements of a tensor that divide the place at which every run of a copy starts, wherever the loops are."""
+    found = 0
     inside = outside = 1
-    for size, all_of_it in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
-        inside, outside = inside * size, outside * all_of_it
-        if inside >= run:
-            break
-    return int(outside)
+    for start, size, full in zip(reversed(view.starts), reversed(view.sizes), reversed(view.base.shape), strict=True):
+        if inside >= run and size.bind(sizes) > 1:  # several runs, this far apart
+            found = math.gcd(found, outside)
+        found = math.gcd(found, _granule(start, sizes) * outside)
+        inside, outside = inside * size.bind(sizes), outside * full.bind(sizes)
+    return found
+
+
+def _granule(start: Size, sizes: Sizes) -> int:
+    """What divides a place along an axis, whichever tiles the loops are at; 0 for the first place."""
+    moving = [name for name in start.names() if name not in sizes]
+    still = {**sizes, **dict.fromkeys(moving, 0)}
+    at_first = start.bind(still)
+    return math.gcd(at_first, *(start.bind({**still, name: _step(name, sizes)}) - at_first for name in moving))
+
+
+def _step(name: str, sizes: Sizes) -> int:
+    """What divides the place of a loop along its axis; the number of a tile or a core can be any."""
+    loop, _, what = name.rpartition(".")
+    return int(sizes[f"{loop}.step"]) if what == "start" else 1
 
 
 def _stored(view: View) -> Sequence[Size]:
@@ -90,11 +106,9 @@ def paid_bytes(chip: Chip, runs: Bursts, route: str) -> int:
     """What the memory spends on the bursts of a copy, in bytes of an ideal copy."""
     figures = chip.copies.path(route)
     unit = figures.burst_align_bytes
+    stretch = figures.unaligned_stretch if runs.align_bytes % figures.request_bytes else 1.0
     if runs.count == 1:
-        return -(-runs.bytes // unit) * unit
-    stretch = 1.0
-    if route == "gm_ub" and runs.pitch_bytes % chip.memory.l2.line_bytes:
-        stretch = chip.memory.gm.unaligned_stretch
+        return math.ceil(-(-runs.bytes // unit) * unit * stretch)
     return math.ceil(runs.count * (runs.bytes * stretch + figures.burst_gap_bytes))
 
 
@@ -127,36 +141,36 @@ class Traffic:
 
 
 def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: float) -> Rates:
-    """What one of `active` cores gets of global memory; of the cache it gets no more than when all cores read.
+    """What one of `active` cores gets of global memory.
 
     Distinct bytes cross global memory once and repeated reads hit the cache, which also absorbs a share of the writes,
     the larger the more of what the phase touches is written. Reads beside writes are slower, byte for byte.
     """
     gm, l2 = chip.memory.gm, chip.memory.l2
     cube = core_kind == "cube"
-    hit = l2.l1_read_bytes_per_s if cube else l2.read_bytes_per_s
+    hit, one_core = (l2.l1_read_bytes_per_s, l2.core_l1_read_bytes_per_s) if cube else (l2.read_bytes_per_s, math.inf)
     hz = chip.clock.cube_hz if cube else chip.clock.vector_hz
-    cores = chip.cores.cube if cube else chip.cores.vector
     touched = sum(t.distinct for t in reads.values())
     mixed = min(1.0, writes.moved / touched / MIXED) if touched else 1.0
     per_byte = (
         1 / gm.cube_read_bytes_per_s if cube else (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
     )
     rate: dict[str, float] = {}
-    total = 0.0
+    cold = hits = 0.0
     for name, t in reads.items():
         if not t.moved:
             continue
         spent = t.paid / t.moved
         outside, inside = (t.distinct - t.cached) * spent, t.moved - t.distinct + t.cached
-        total += outside * per_byte + inside / hit
-        rate[name] = t.paid / hz / (outside * per_byte * active + inside / hit * cores)
+        cold, hits = cold + outside * per_byte, hits + inside / hit
+        rate[name] = t.paid / hz / (outside * per_byte * active + inside * max(active / hit, 1 / one_core))
     written = _write_seconds(chip, writes, touched)
-    total += written
     share = writes.paid / written / active / hz if written else math.inf
     # The results of products leave in bursts with long pauses, in which the cache passes them on.
-    share = l2.write_bytes_per_s / cores / hz if cube else share
-    return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), math.floor(total * hz))
+    share = l2.write_bytes_per_s / active / hz if cube else share
+    # Hits go on beside what crosses global memory, other cores' or other tiles'.
+    floor = math.floor((max(cold, hits) + written) * hz)
+    return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), floor)
 
 
 def _write_seconds(chip: Chip, writes: Traffic, read: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilesim.isa import ISA, ROUTES
@@ -124,3 +124,23 @@ def walk(
         yield node, around
         if isinstance(node, Loop):
             yield from walk(node.body, (*around, node))
+
+
+def runs(body: Sequence[Instr | Loop], wanted: Callable[[Instr], bool]) -> Iterator[list[Instr | Loop]]:
+    """The longest runs of nothing but wanted instructions, in program order.
+
+    A loop of nothing else is part of a run, unless it is split over cores.
+    """
+    run: list[Instr | Loop] = []
+    for node in body:
+        inside = [n for n, _ in walk((node,))]
+        if all(wanted(n) if isinstance(n, Instr) else not n.split for n in inside):
+            run.append(node)
+            continue
+        if run:
+            yield run
+        run = []
+        if isinstance(node, Loop):
+            yield from runs(node.body, wanted)
+    if run:
+        yield run

@@ -60,7 +60,7 @@ HARDLY: Final = 0.1
 LEFT_ALONE: Final = {
     "align_bytes": "an alignment is a rule, not an amount",
     "burst_align_bytes": "an alignment is a rule, not an amount",
-    "line_bytes": "an alignment is a rule, not an amount",
+    "request_bytes": "an alignment is a rule, not an amount",
     "width_bytes": "a vector is a power of two",
     "bank_groups": "banks are an address rule, not an amount",
     "banks_per_group": "banks are an address rule, not an amount",

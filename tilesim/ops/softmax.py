@@ -24,9 +24,10 @@ from tilesim.sizes import ceil_div
 from tilesim.views import Buffer, Value
 
 ROWS, AXIS, INNER = X.size, N.size, Y.size
-LEAST_COLUMNS, MOST_COLUMNS = 16, 64
-"""Columns of a tile along another axis than the last: a block of 16-bit elements, a vector of float32."""
-
+LEAST_COLUMNS = 16
+"""Columns of a tile along another axis than the last, at least: a block of 16-bit elements."""
+MOST_COLUMNS = {"950": 128}
+"""And at most: a vector of float32, or two where a chip's copies gain by it, as the times of the vendor's kernels tell."""
 
 TILES_TO_OVERLAP = 2
 """With fewer tiles a core nothing would overlap if each held all of the axis."""
@@ -42,7 +43,7 @@ def variant(call: Call, chip: Chip) -> str:
     cores = chip.cores.vector
     by_rows = x >= cores
     share = -(-math.ceil(y if by_rows else y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
-    columns = max(1, min(y, MOST_COLUMNS, share))
+    columns = max(1, min(y, MOST_COLUMNS.get(chip.family, 64), share))
     pitch = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
     tiles = -(-y // columns) * x / cores
     once = tiles >= TILES_TO_OVERLAP and n * pitch * (2 * size + wide) + 4096 <= chip.memory.ub.visible_bytes
