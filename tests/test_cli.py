@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+import tilesim as library
 from tests.commands import answered, runner
 from tests.test_chip import INI
 from tilesim.cli import app
@@ -308,6 +309,16 @@ def test_a_composite_says_what_fusing_would_save(dtype, tilesim):
         assert f"{saved['launches']} of" in shown
         assert json.loads(tilesim(command, *GLU, *CHIP, "--json").stdout)["fusing"] is None
         assert "fused" not in tilesim(command, *GLU, *CHIP).stdout
+
+
+@pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"], ids=["kernel", "composite"])
+def test_json_is_the_plain_data_of_the_result_in_python(chip, tilesim):
+    verdict = library.check("glu_backward", {"self": (64, 640)}, chip=chip)
+    plan = library.plan("glu_backward", {"self": (64, 640)}, chip=chip)
+    for command, result in (("check", verdict), ("plan", plan), ("simulate", library.simulate(plan))):
+        shown = json.loads(answered(tilesim(command, "glu_backward", "self=64x640", "--chip", chip, "--json")))
+        assert shown == json.loads(json.dumps(result.to_json()))
+    assert (plan.to_json()["fusing"] is None) is (chip == "ascend950pr")
 
 
 def test_a_composite_without_a_fused_kernel_says_so(tilesim):

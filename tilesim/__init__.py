@@ -130,5 +130,17 @@ def _drawn(what: object) -> str:
     return html(what)
 
 
+def _known(what: Any) -> dict[str, Any]:
+    """What there is to know of a plan, or of the timeline of one, that its own module cannot know."""
+    from tilesim.composite import fusing_json  # noqa: PLC0415 - `import tilesim` costs nothing
+    from tilesim.error_bands import accuracy  # noqa: PLC0415
+
+    plan = getattr(what, "plan", None)
+    if plan is None:
+        return {"fusing": fusing_json(what)}
+    return {"accuracy": str(accuracy(plan.chip, plan.operator.name, plan.call.options)), "fusing": fusing_json(plan)}
+
+
 Shown.drawn_by = _drawn
+Shown.known_of = _known
 sys.modules[__name__].__class__ = _Package

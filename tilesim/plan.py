@@ -155,6 +155,7 @@ class Plan(Shown):
             "ub_used_bytes": self.ub_used_bytes,
             "ub_available_bytes": self.ub_available_bytes,
             "phases": [_phase_json(phase) for phase in self.phases],
+            **self.known(),
         }
 
 
