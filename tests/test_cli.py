@@ -14,9 +14,11 @@ from typer.main import get_command
 
 import tilesim as library
 from tests.commands import answered, runner
+from tests.operators import OPERATORS, small
 from tests.test_chip import INI
 from tilesim.cli import app
 from tilesim.cli.console import emit
+from tilesim.cli.verdict import show
 from tilesim.ops import load_operator
 
 GATED = ("text_gated_residual_grad", "B=1", "S=64", "C=4", "H=256", "R=32")
@@ -309,6 +311,20 @@ def test_a_composite_says_what_fusing_would_save(dtype, tilesim):
         assert f"{saved['launches']} of" in shown
         assert json.loads(tilesim(command, *GLU, *CHIP, "--json").stdout)["fusing"] is None
         assert "fused" not in tilesim(command, *GLU, *CHIP).stdout
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_screen_says_whether_the_chip_lacks_the_operator_or_only_the_dtype(name, capsys):
+    op = load_operator(name)
+    for chip in ("ascend950pr", "ascend910b1", "ascend310p3", "ascend910a", "ascend310b1"):
+        for dtype in {dtype for some in op.dtypes.values() for dtype in some}:
+            verdict = library.check(op, small(op), chip=chip, dtype=dtype)
+            lacks = verdict.on.family not in op.products, verdict.status is None
+            assert verdict.missing == {(True, True): "operator", (False, True): "dtype", (False, False): ""}[lacks]
+            show(verdict)
+            shown = " ".join(capsys.readouterr().out.split())
+            assert ("the chip does not have the operator in this dtype" in shown) is (verdict.missing == "dtype")
+            assert ("first call none: the chip does not have" in shown) is bool(verdict.missing and op.api)
 
 
 @pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"], ids=["kernel", "composite"])

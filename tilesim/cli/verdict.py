@@ -22,6 +22,8 @@ STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
 NO_STYLE: Final = "bold red"
 ON_CHIP: Final = ("ub", "l1", "l0a", "l0b", "l0c")
 """Memories; everything else that an inequality can be about is a pool that the operator keeps back."""
+MISSING: Final = {"operator": "the operator", "dtype": "the operator in this dtype"}
+"""Why there is no first call."""
 SHOWN_BUFFERS: Final = 10
 """As many buffers does a screen show; --all shows the others."""
 
@@ -85,7 +87,8 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "limited by", f"{limit.memory} in phase '{limit.phase}': {spare}"
     status = verdict.status
     if verdict.call.operator.api:
-        yield "first call", f"{status.name} ({status.code})" if status else "none: the chip does not have the operator"
+        none = f"none: the chip does not have {MISSING.get(verdict.missing)}"
+        yield "first call", f"{status.name} ({status.code})" if status else none
     if verdict.tiling_check:
         yield "tiling says", f"{verdict.tiling_check} ({verdict.tiling_parameter})"
     if verdict.limits:
