@@ -21,8 +21,8 @@ LAYERS = (
     " sweep whatif solving search"
     " measured prediction surrogate fitting validate"
     " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
-    "graph_svg graph_files listed_phase listing memory_map lanes roofline report_facts report_drawings report html"
-    " plot_style plot_budget plot_time plot_tables plot validation_plot trace",
+    "graph_svg graph_files listed_phase listing memory_map lanes roofline report_facts report_drawings report"
+    " html_tables html plot_style plot_budget plot_time plot_tables plot validation_plot trace",
     "cli __init__ __main__",
 )
 """Module names from the lowest layer up. A new module takes a place here, or the first test says that it has none."""

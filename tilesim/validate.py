@@ -15,6 +15,7 @@ from tilesim.errors import TilesimError
 from tilesim.fitting import Fit, fitted
 from tilesim.measured import Measurement, load_measured
 from tilesim.prediction import Prediction, predict
+from tilesim.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,16 @@ class Summary:
         order = correlation([c.predicted_us for c in compared], [c.row.time_us for c in compared])
         return cls(len(errors), fmean(sizes), median(sizes), max(errors, key=abs), fmean(errors), order)
 
+    def text(self, more: str = "") -> str:
+        """One line with all of it; `more` is what there is to say of rows that are not in it."""
+        if not self.rows:
+            return f"no row could be compared{more}"
+        rank = f", rank correlation {self.rank_correlation:.3f}" if self.rank_correlation is not None else ""
+        return (
+            f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} compared{more}: mean error {self.mape:.1f}%, "
+            f"median {self.median_ape:.1f}%, worst {self.worst:+.1f}%, bias {self.bias:+.1f}%{rank}"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The figures as plain data; null without rows."""
         shown = {"mape": self.mape, "median_ape": self.median_ape, "worst": self.worst, "bias": self.bias}
@@ -82,7 +93,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Shown):
     """Predicted against measured times on one chip."""
 
     chip: str
@@ -160,6 +171,11 @@ class Validation:
             "skipped": [{"row": row.text, "measured_us": row.time_us, "reason": why} for row, why in self.skipped],
             **({"fit": self.fit.to_json()} if self.fit is not None else {}),
         }
+
+    def __str__(self) -> str:
+        """One line: the errors of all rows."""
+        left = f", {len(self.skipped):,} left out" if self.skipped else ""
+        return f"{self.chip}: {self.overall.text(left)}"
 
 
 def validate(
