@@ -186,7 +186,7 @@ def _compared(rows: list[Profiled], kind: str, chip: Chip, told: Case | None) ->
         prediction.fixed_us,
         prediction.fixed_from,
         _pipes(rows, prediction),
-        accuracy(chip, case.name),
+        accuracy(chip, case.name, kind=case.kind),
         case.note,
     )
 

@@ -9,7 +9,7 @@ from tilesim.buffers import BuffersVerdict
 from tilesim.calls import in_words
 from tilesim.checker import Verdict
 from tilesim.compare import Comparison
-from tilesim.error_bands import accuracy
+from tilesim.error_bands import known_accuracy
 from tilesim.html_tables import page
 from tilesim.lanes import lanes
 from tilesim.memory_map import planned
@@ -78,5 +78,5 @@ def _timeline(timeline: Timeline) -> Facts:
     return {
         "time": time_facts(timeline),
         "lanes": lanes(timeline, longest.name).to_json() if longest and longest.cycles else None,
-        "accuracy": str(accuracy(plan.chip, plan.operator.name, plan.call.options)),
+        "accuracy": str(known_accuracy(plan.call, plan.chip)),
     }

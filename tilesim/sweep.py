@@ -12,7 +12,7 @@ from typing import Any, Final
 from tilesim.calls import Given, bind, mapping
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
-from tilesim.error_bands import Accuracy, accuracy
+from tilesim.error_bands import known_accuracy
 from tilesim.errors import BadChip, BadInput
 from tilesim.grid import MOST_VALUES, axes_of, settings_of
 from tilesim.judge import undecided
@@ -147,11 +147,6 @@ def time_cells(plan: Plan) -> list[Cell]:
     known = known_accuracy(plan.call, plan.chip)
     band = f"±{known.band:.0f}" if known.validated else "unvalidated"
     return [tiles_text(plan), cores, timeline.cycles, timeline.time_us, timeline.bottleneck, band]
-
-
-def known_accuracy(call: Call, chip: Chip) -> Accuracy:
-    """The error band that is known for the times of a call on a chip."""
-    return accuracy(chip, call.operator.name, call.options)
 
 
 def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:

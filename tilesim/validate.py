@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from tilesim.cases import FAMILY
+from tilesim.cases import BROADCAST
 from tilesim.chip import Chip, load_chip
 from tilesim.errors import TilesimError
 from tilesim.fitting import Fit, fitted
@@ -112,7 +112,10 @@ class Validation(Shown):
 
     @property
     def groups(self) -> dict[tuple[str, str], Summary]:
-        """(operator, dtype) -> its rows; kernels of the library and samples stand apart by their names."""
+        """(operator, dtype) -> its rows; samples stand apart from kernels of the library by their names.
+
+        So do calls whose shapes broadcast, as "maximum broadcast".
+        """
         return {key: Summary.of(rows) for key, rows in grouped(self.compared).items()}
 
     @property
@@ -130,8 +133,8 @@ class Validation(Shown):
         """Class of library operators -> its rows."""
         found: dict[str, list[Compared]] = {}
         for one in self.compared:
-            if one.row.library and one.row.case is not None and one.row.case.name in FAMILY:
-                found.setdefault(FAMILY[one.row.case.name], []).append(one)
+            if one.row.library and one.row.case is not None and one.row.case.family:
+                found.setdefault(one.row.case.family, []).append(one)
         return {name: Summary.of(rows) for name, rows in sorted(found.items())}
 
     @property
@@ -188,7 +191,8 @@ def validate(
 
     `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
     A chip file of another name has the rows of its `soc`.
-    With `fit`, the chip's figures that have no public source are fitted to the rows first (needs scipy).
+    With `fit`, the chip's figures that have no public source are fitted to the rows first, without those whose shapes
+    broadcast (needs scipy).
     Raises BadInput for a file that cannot be read.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
@@ -196,7 +200,7 @@ def validate(
     mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
     if not fit:
         return compared_on(mine, chip)
-    result = fitted(mine, chip)
+    result = fitted([r for r in mine if r.case is None or r.case.kind != BROADCAST], chip)
     after = compared_on(mine, result.chip)
     return Validation(after.chip, after.compared, after.skipped, after.pipes_only, result)
 
@@ -225,7 +229,8 @@ def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared
     """(operator, dtype) -> rows, in the order of names."""
     found: dict[tuple[str, str], list[Compared]] = {}
     for one in compared:
-        found.setdefault((one.row.operator, one.row.dtype), []).append(one)
+        kind = one.row.case.kind if one.row.case is not None else ""
+        found.setdefault((f"{one.row.operator} {kind}".rstrip(), one.row.dtype), []).append(one)
     return dict(sorted(found.items()))
 
 

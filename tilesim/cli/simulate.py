@@ -44,9 +44,9 @@ def simulate(
 
 def known_accuracy(plan: Plan) -> str:
     """How far predictions of such a kernel were off where they have been compared with measurements."""
-    from tilesim.error_bands import accuracy  # noqa: PLC0415 - loads when a command runs
+    from tilesim import error_bands  # noqa: PLC0415 - loads when a command runs
 
-    return str(accuracy(plan.chip, plan.operator.name, plan.call.options))
+    return str(error_bands.known_accuracy(plan.call, plan.chip))
 
 
 def show(timeline: Timeline) -> None:

@@ -53,9 +53,9 @@ def whatif(  # noqa: PLR0913 - one argument an option
     as_csv: AsCsv = False,
 ) -> int:
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
+    from tilesim.error_bands import known_accuracy  # noqa: PLC0415
     from tilesim.grid import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.solving import solved  # noqa: PLC0415
-    from tilesim.sweep import known_accuracy  # noqa: PLC0415
     from tilesim.whatif import varied, weighed  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
