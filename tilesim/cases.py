@@ -89,7 +89,7 @@ def case_of(
     if any(size < 0 for shape in inputs for size in shape):
         raise Unmapped("a size below 0")
     if name in ("add", "mul", "maximum"):
-        return _two_operands(name, inputs, dtype)
+        return _two_operands(name, inputs, dtypes, dtype)
     if name == "matmul":
         return _product(inputs, dtypes, outputs, dtype)
     if name in ("addcdiv", "adam_w"):
@@ -103,10 +103,11 @@ def case_of(
     return Case(name, {"x": first}, dtype)
 
 
-def _two_operands(name: str, inputs: Sequence[Shape], dtype: str) -> Case:
-    if len(inputs) < 2:
+def _two_operands(name: str, inputs: Sequence[Shape], dtypes: Sequence[str], dtype: str) -> Case:
+    """A call of two operands; a second one that has a dtype and no shape is a scalar."""
+    if len(inputs) < 2 and len(dtypes) < 2:
         raise Unmapped("the shape of one operand only")
-    first, second = inputs[:2]
+    first, second = inputs[0], inputs[1] if len(inputs) > 1 else ()
     if apart(first, second):
         raise Unmapped(f"shapes {list(first)} and {list(second)} do not broadcast")
     kind = BROADCAST if merged(first, second).spread else ""

@@ -71,8 +71,8 @@ def difference(
 ) -> Difference:
     """How far `actual` in `dtype` is from `expected` in float64, of the same shape.
 
-    Where the reference is beyond the largest number of a float dtype, infinity is right. Where an element's reference and
-    magnitude are zero, it must be zero.
+    Where the reference is beyond the largest number of a float dtype, infinity is right. Where an element's reference
+    and magnitude are zero, it must be zero.
     """
     result, ref = np.asarray(actual).astype(np.float64), np.asarray(expected, dtype=np.float64)
     beyond = (np.abs(ref) > _largest(dtype)) & np.isinf(result) & (np.sign(ref) == np.sign(result))
