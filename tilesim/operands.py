@@ -1,7 +1,8 @@
 """Instructions of two operands whose shapes broadcast, as numpy does it: one kernel for each pattern of merged axes.
 
     [4096, 2560] + [2560]      "1=": a part of the row is loaded once and used for all rows of a core
-    [4096, 2560] + [4096, 1]   "=1": a value a row, spread over the columns of a tile
+    [4096, 256] + [4096, 1]    "=1": a value a row, spread over the columns of a tile
+    [4096, 2560] + [4096, 1]   "=1 long": a tile has one row, and takes its value as a scalar
     [4096, 2560] + [1]         "1": one value
     [2, 64, 49] + [64, 1]      "1=1": tiles are of the last two axes, a loop runs over those before them
 
@@ -14,13 +15,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tilesim import dtypes
-from tilesim.axes import FIRST, SECOND, Merged, merged
+from tilesim.axes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.chip import Chip
 from tilesim.operator import Call, Option
 from tilesim.pointwise import UNIT, Tile, copy_elements, flat_tiles
 from tilesim.program import Kernel, Phase
-from tilesim.rowwise import NARROW, rows_of_a_copy
-from tilesim.sizes import ZERO, Size, ceil_div, dim
+from tilesim.rowwise import LONG, NARROW, rows_of_a_copy
+from tilesim.sizes import ONE, ZERO, Size, ceil_div, dim
 from tilesim.views import BLOCK_BYTES, Buffer, Range, Value
 
 EMPTY = "empty"
@@ -75,8 +76,16 @@ def variant(call: Call, chip: Chip) -> str:
     shares = [_share(size, step, chip.cores.vector) for size, step in zip(sizes, steps, strict=True)]
     shares[-1] *= SHORT_BURSTS
     best = shares.index(min(shares))
-    narrow = f" {NARROW}" if sizes[-1] * dtypes.itemsize(call.dtype) < BLOCK_BYTES else ""
-    return f"{word} axis{best + 1} by {steps[best]}{narrow}"
+    return f"{word} axis{best + 1} by {steps[best]} {_layout(axes, call.dtype, chip)}".rstrip()
+
+
+def _layout(axes: Merged, dtype: str, chip: Chip) -> str:
+    """NARROW, LONG or "" for the rows of a tile."""
+    row_bytes = axes.sizes[-1] * dtypes.itemsize(dtype)
+    a_value_a_row = axes.word[-1] != BOTH and set(axes.word) in ({BOTH, FIRST}, {BOTH, SECOND})
+    if row_bytes < BLOCK_BYTES:
+        return NARROW
+    return LONG if a_value_a_row and 2 * row_bytes > chip.tiling.copy_bytes else ""
 
 
 def _share(size: int, step: int, cores: int) -> float:
@@ -104,7 +113,7 @@ def two_operands(op: str, scalar: str) -> Callable[[Kernel], None]:
             elif k.variant in LACKS.values():
                 _one_value(k, p, scalar)
             else:
-                _Grid(k, p, k.variant.split()).record(op)
+                _Grid(k, p).record(op, scalar)
 
     return kernel
 
@@ -148,21 +157,24 @@ class _Grid:
     """Tiles of the last two axes in a loop over those before them.
 
     The axes of the operand with fewer elements are the outer loops, so that a part of it is loaded once for all tiles
-    that use it.
+    that use it. Where rows are LONG and it has a value for each, a tile is of one row: the values come a block of rows
+    at a time, and each goes to its row as a scalar.
     """
 
-    def __init__(self, k: Kernel, p: Phase, words: Sequence[str]) -> None:
+    def __init__(self, k: Kernel, p: Phase) -> None:
         self.k, self.p = k, p
-        self.word, self.split, _, step, *narrow = words
-        self.step, self.narrow = int(step), bool(narrow)
+        self.word, self.split, _, step, *layout = k.variant.split()
+        self.step, self.narrow, self.long = int(step), NARROW in layout, LONG in layout
         self.sizes = [dim(f"axis{i}") for i in range(1, len(self.word) + 1)]
         self.row, self.column = len(self.sizes) - 2, len(self.sizes) - 1
         self.axes = {name: [i for i, kind in enumerate(self.word) if kind != lack] for name, lack in LACKS.items()}
         for name, axes in self.axes.items():
             k.shaped(name, *(self.sizes[i] for i in axes))
+        self.fewer = "x2" if FIRST in self.word else "x1"
         self.axes["y"] = list(range(len(self.sizes)))
         k.shaped("y", *self.sizes)
         self.tiles = self._tiles()
+        self.inner = (self.column,) if self.long else (self.row, self.column)
         self.at: dict[int, Range] = {self.column: Range(ZERO, self.sizes[self.column])} if self.narrow else {}
         self.values: dict[str, Value] = {}
 
@@ -174,13 +186,14 @@ class _Grid:
         block = BLOCK_BYTES // dtypes.itemsize(self.k.dtype)
         equal = ceil_div(length, ceil_div(length, most))
         columns = self.p.tile("columns", equal, block, "no larger copy gains anything")
+        if self.long:
+            return {self.row: self.p.tile("block", most, 1, "no larger copy gains anything"), self.column: columns}
         return {self.row: rows_of_a_copy(self.k, self.p, columns), self.column: columns}
 
-    def record(self, op: str) -> None:
-        """Record the loops, loads and the instruction."""
-        fewer = self.axes["x2"] if FIRST in self.word else self.axes["x1"]
-        order = sorted(self.axes["y"], key=lambda axis: axis not in fewer)
-        self._loops([axis for axis in order if axis not in self.at], op)
+    def record(self, op: str, scalar: str) -> None:
+        """Record the loops, the loads, the instruction `op`, or `scalar` for one value a row, and the store."""
+        order = sorted(self.axes["y"], key=lambda axis: axis not in self.axes[self.fewer])
+        self._loops([axis for axis in order if axis not in self.at], scalar if self.long else op)
 
     def _loops(self, axes: Sequence[int], op: str) -> None:
         """Record the loops over `axes` inside each other; an operand is loaded as soon as all its axes are known."""
@@ -188,28 +201,44 @@ class _Grid:
             self._tile(op)
             return
         axis, *rest = axes
-        name = {self.row: "row", self.column: "column"}.get(axis, f"axis{axis + 1}")
-        split = {"split": "ceil", "unit": self.step} if self.split == f"axis{axis + 1}" else {}
-        for n in self.p.loop(name, self.sizes[axis], self.tiles.get(axis, 1), **split):  # type: ignore[arg-type]
+        last = "block" if self.long else "row"
+        name = {self.row: last, self.column: "column"}.get(axis, f"axis{axis + 1}")
+        split = "ceil" if self.split == f"axis{axis + 1}" else ""
+        unit = self.step if split else 1
+        for n in self.p.loop(name, self.sizes[axis], self.tiles.get(axis, 1), split=split, unit=unit):
             self.at[axis] = n
+            if self.long and axis == self.row:
+                block = self._load(self.fewer, (self.row,))
+                for one in self.p.loop("row", n.size):
+                    self.at[axis] = Range(n.start + one.start, ONE)
+                    self.values[self.fewer] = block[one.start]
+                    self._loops(rest, op)
+                continue
             for operand in LACKS:
                 if operand not in self.values and self.at.keys() >= set(self.axes[operand]):
-                    if self.values:
-                        _gap(self.k, self.p)
-                    self.values[operand] = self._of(operand).load(operand, widen=_wide(self.k))
+                    self.values[operand] = self._load(operand, self.inner)
             self._loops(rest, op)
 
-    def _of(self, name: str) -> Tile:
-        """The part of a tensor that belongs to the tile."""
+    def _load(self, name: str, inner: Sequence[int]) -> Value:
+        if self.values:
+            _gap(self.k, self.p)
+        return self._of(name, inner).load(name, widen=_wide(self.k))
+
+    def _of(self, name: str, inner: Sequence[int]) -> Tile:
+        """The part of a tensor that belongs to the tile, with the axes `inner` that it has."""
         axes = self.axes[name]
-        key = tuple(self.at[i].start if i < self.row else self.at[i] for i in axes)
-        shape = tuple(self.at[i].size for i in axes if i >= self.row)
+        key = tuple(self.at[i] if i in inner else self.at[i].start for i in axes)
+        shape = tuple(self.at[i].size for i in axes if i in inner)
         side_by_side = shape if self.narrow and len(shape) > 1 else None
         return Tile(self.k, self.p, lambda tensor: tensor[key], shape, _slots(self.k), side_by_side)
 
     def _tile(self, op: str) -> None:
-        tile = self._of("y")
+        tile = self._of("y", self.inner)
         out = _result(self.k, tile)
+        if self.long:
+            (full,) = (name for name in LACKS if name != self.fewer)
+            tile.store(self.p.emit(op, self.values[full], self.values[self.fewer], out=out), "y")
+            return
         first, second = (self._whole(name, out) for name in LACKS)
         tile.store(self.p.emit(op, first, second, out=out), "y")
 
