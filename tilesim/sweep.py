@@ -75,6 +75,9 @@ def sweep(
     dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
     lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, several)]
     count = math.prod(lengths)
+    if not count:
+        none = [name for name, some in (("chip", several), ("dtype", dtypes)) if not some]
+        raise BadInput("sweep", [f"no {name} is given" for name in none])
     if count > MOST_VALUES:
         raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
     calls = list(_calls(operator, axes, dtypes))
