@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from tilesim.cli.console import Column, emit, heading, line, table
-from tilesim.cli.tables import shown
+from tilesim.table import shown
 
 if TYPE_CHECKING:
     from tilesim.plan import Plan
