@@ -120,6 +120,23 @@ def test_check_shows_broken_rules_and_on_request_all(tilesim):
     assert "\nyes" not in shown
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_all_rules_are_short_on_a_terminal_of_80_columns(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    op = load_operator(name)
+    verdict = library.check(op, small(op), chip="ascend950pr")
+    show(verdict, rules=True)
+    shown = capsys.readouterr().out
+    table = shown.partition("\nrules\n")[2].partition("\nstatus of a call that breaks one: ")[0].splitlines()[2:]
+    assert sum(line.startswith(("yes", "NO ")) for line in table) == len(verdict.rules)
+    assert len(table) < 1.5 * len(verdict.rules) + 4
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    words = shown.split()
+    for rule in verdict.rules:
+        assert set(f"{rule.name} {rule.expected} {rule.given}".split()) <= set(words)
+        assert rule.status is None or {str(rule.status.code), rule.status.name} <= {one.strip(",") for one in words}
+
+
 def test_check_as_json_has_the_stable_names(tilesim):
     found = json.loads(answered(tilesim("check", *GATED, *CHIP, "--json")))
     assert found["ok"] is True
@@ -475,9 +492,20 @@ def test_chips_are_listed_and_shown(tilesim):
     assert {"ascend950pr", "ascend910b3"} <= {chip["name"] for chip in found}
     shown = answered(tilesim("chips"))
     assert all(chip["name"] in shown and f"{chip['ub_bytes']:,}" in shown for chip in found)
+    assert all(chip["family"] in shown and chip["product"] in shown for chip in found)
+    assert len(shown.splitlines()) <= len(found) + 12
     chip = json.loads(answered(tilesim("chips", "show", "ascend910b3", "--json")))
     assert {k: chip["figures"][0][k] for k in ("key", "value")} == {"key": "cores.vector", "value": 40}
     assert "memory.ub.size_bytes" in answered(tilesim("chips", "show", "ascend910b3"))
+
+
+def test_chips_of_a_family_with_several_products_are_told_apart(tilesim, tmp_path):
+    text = (library.load_chip("ascend910b3").to_toml()).replace('name = "ascend910b3"', 'name = "mine"')
+    (tmp_path / "mine.toml").write_text(text.replace("Atlas A2 training, Atlas 800I A2 inference", "A card"))
+    shown = answered(tilesim("chips", "--chips", "."))
+    products = " ".join(shown.partition("products\n")[2].split())
+    others = "ascend910b1, ascend910b2, ascend910b3, ascend910b4"
+    assert f"a2 Atlas A2 training, Atlas 800I A2 inference ({others}), A card (mine)" in products
 
 
 def test_chips_differ_or_not(tilesim):

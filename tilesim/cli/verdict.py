@@ -124,15 +124,25 @@ def guessed_sizes(verdict: Verdict) -> list[str]:
 
 
 def _rules(verdict: Verdict, *, everything: bool) -> None:
+    """Print the rules that do not hold; or all of them, with statuses by their codes, which are told once below."""
     shown = verdict.rules if everything else verdict.broken
     title = "rules" if everything else f"rules that do not hold, of {len(verdict.rules)}"
     heading(title)
+    statuses = dict.fromkeys(rule.status for rule in shown if rule.status)
     rows = [
-        ("yes" if rule.ok else "NO", rule.name, rule.expected, rule.given, rule.status.name if rule.status else "")
+        (
+            "yes" if rule.ok else "NO",
+            rule.name,
+            rule.expected,
+            rule.given,
+            "" if rule.status is None else f"{rule.status.code}" if everything else rule.status.name,
+        )
         for rule in shown
     ]
     prose = [Column(name, prose=True) for name in ("rule", "expected", "given", "status")]
-    table([Column("holds"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
+    table([Column("ok"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
+    if everything and statuses:
+        line(f"status of a call that breaks one: {', '.join(f'{s.code}{TIED}{s.name}' for s in statuses)}")
 
 
 def _depends(b: Balance) -> bool:
