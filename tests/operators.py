@@ -30,12 +30,21 @@ MAIN = (
 WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D": 24, "M": 20, "K": 70}
 
 
-OTHER_KERNELS: dict[str, dict[str, Any]] = {
-    "text_gated_residual_grad": {"B": 2, "S": 20, "C": 3, "H": 48, "R": 16},
-    "glu_backward": {"self": (2, 36000), "dim": 1},
-    "glu": {"self": (2, 36000), "dim": 1},
+BROADCAST = [
+    {"x1": (5, 300), "x2": (300,)},
+    {"x1": (300, 1), "x2": (300, 40)},
+    {"x1": (2, 9, 1), "x2": (2, 9, 9000)},
+    {"x1": (70, 90), "x2": (1,)},
+    {"x1": (3, 1, 7, 33), "x2": (20, 1, 33)},
+    {"x1": (90, 1), "x2": (3, 1, 5)},
+]
+OTHER_KERNELS: dict[str, list[dict[str, Any]]] = {
+    "text_gated_residual_grad": [{"B": 2, "S": 20, "C": 3, "H": 48, "R": 16}],
+    "glu_backward": [{"self": (2, 36000), "dim": 1}],
+    "glu": [{"self": (2, 36000), "dim": 1}],
+    **dict.fromkeys(("add", "mul", "maximum"), BROADCAST),
 }
-"""Sizes for which another kernel runs than for the small ones: many tokens, large rows."""
+"""Sizes for which another kernel runs than for the small ones: many tokens, large rows, operands that broadcast."""
 
 
 def chips_of(op: Operator) -> list[Chip]:
@@ -57,7 +66,7 @@ def small(op: Operator, wanted: Mapping[str, int] = WANTED) -> dict[str, int]:
 
 def kinds(op: Operator) -> list[dict[str, Any]]:
     """Sizes of every kernel that the operator has."""
-    return [small(op), *([OTHER_KERNELS[op.name]] if op.name in OTHER_KERNELS else [])]
+    return [small(op), *OTHER_KERNELS.get(op.name, [])]
 
 
 def choices(op: Operator) -> Iterator[dict[str, bool]]:

@@ -9,7 +9,7 @@ import pytest
 from tests.reference import glu, masked_causal_conv1d, text_gated_residual, tolerance
 from tilesim.aclnn import get_workspace_size, operator_of, parameters_of
 from tilesim.chip import load_chip
-from tilesim.dtypes import numpy_dtype
+from tilesim.dtypes import DTYPES, numpy_dtype
 from tilesim.errors import BadInput, Unsupported
 from tilesim.shapes import TensorSpec
 from tilesim.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, TILING_ERROR
@@ -36,6 +36,18 @@ def conv_arrays(dims=None, dtype="bfloat16", *, mask=True):
     made = {name: given[name].astype(kind) for name in ("gradY", "x", "weight")}
     made |= {"maskOptional": bits}
     return made | {"gradXOut": np.zeros_like(made["x"]), "gradWeightOut": np.zeros_like(made["weight"])}
+
+
+def gated_arrays():
+    """The document's example: dx is 125 everywhere and the other gradients are 0."""
+    b, s, c, h, r = 1, 2, 4, 16, 16
+    kind, d = ml_dtypes.bfloat16, c * h
+    zero, one = (lambda *shape: np.zeros(shape, kind)), (lambda *shape: np.ones(shape, kind))
+    given = {"gradMixed": one(b, s, h), "x": zero(b, s, d), "wDown": zero(r, d), "wUp": zero(d, r)}
+    given |= {"invRms": np.full((b, s, c), 1000, np.float32), "downPreAct": zero(b, s, r), "up": zero(b, s, d)}
+    given |= {"gradInject": one(b, s, c), "wGate": zero(c, d), "gamma": np.zeros(d, np.float32)}
+    given |= {"inject": one(b, s, c), "channels": c, "dx": zero(b, s, d), "dwDown": one(r, d), "dwUp": one(d, r)}
+    return given | {"dwGate": one(c, d), "dgamma": np.ones(d, np.float32)}
 
 
 def conv_specs(**changes):
@@ -168,6 +180,29 @@ def test_statuses_of_the_convolution(changes, status, parameter):
     assert bool(found.message) == (status != SUCCESS)
 
 
+def _calls():
+    """(api, its parameters, a tensor among them)."""
+    for api, given in ((GLU, glu_arrays()), (CONV, conv_arrays()), (GATED, gated_arrays())):
+        yield from ((api, given, name) for name, value in given.items() if isinstance(value, np.ndarray))
+
+
+@pytest.mark.parametrize(("api", "given", "name"), [pytest.param(*c, id=f"{c[0]}-{c[2]}") for c in _calls()])
+def test_a_dtype_that_the_operator_does_not_take_is_an_invalid_parameter(api, given, name):
+    op = operator_of(api)
+    taken = {dtype for some in op.dtypes.values() for dtype in some} | {t.dtype for t in op.tensors}
+    for dtype in set(DTYPES) - taken:
+        wrong = given | {name: np.zeros(given[name].shape, numpy_dtype(dtype))}
+        status, size, executor = get_workspace_size(api, **wrong, chip=PR)
+        assert (status, size, executor) == (PARAM_INVALID, 0, None)
+        assert dtype in status.message
+
+
+@pytest.mark.parametrize("kind", [object, "U3", "datetime64[s]", "V2", [("a", "f4")], ">f4"])
+def test_an_array_that_is_no_tensor_is_bad_input(kind):
+    with pytest.raises(BadInput, match=r"self: .* is not a dtype"):
+        get_workspace_size(GLU, **glu_arrays() | {"self": np.zeros((2, 4, 6), kind)}, chip=PR)
+
+
 def test_an_optional_tensor_may_be_left_out():
     given = conv_specs()
     del given["maskOptional"]
@@ -286,18 +321,6 @@ def test_values_of_the_convolution(dtype, mask):
         masked_causal_conv1d.backward_terms(exact),
         dtype,
     )
-
-
-def gated_arrays():
-    """The document's example: dx is 125 everywhere and the other gradients are 0."""
-    b, s, c, h, r = 1, 2, 4, 16, 16
-    kind, d = ml_dtypes.bfloat16, c * h
-    zero, one = (lambda *shape: np.zeros(shape, kind)), (lambda *shape: np.ones(shape, kind))
-    given = {"gradMixed": one(b, s, h), "x": zero(b, s, d), "wDown": zero(r, d), "wUp": zero(d, r)}
-    given |= {"invRms": np.full((b, s, c), 1000, np.float32), "downPreAct": zero(b, s, r), "up": zero(b, s, d)}
-    given |= {"gradInject": one(b, s, c), "wGate": zero(c, d), "gamma": np.zeros(d, np.float32)}
-    given |= {"inject": one(b, s, c), "channels": c, "dx": zero(b, s, d), "dwDown": one(r, d), "dwUp": one(d, r)}
-    return given | {"dwGate": one(c, d), "dgamma": np.ones(d, np.float32)}
 
 
 @pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"])

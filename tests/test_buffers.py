@@ -164,6 +164,7 @@ def test_bytes_are_those_of_an_aligned_allocation(width, rows, slots, dtype):
 def test_all_problems_of_a_file_at_once():
     assert problems_of({"nam": "x", "buffers": [{"name": "a", "shpe": [1], "shape": [1]}, {"shape": [1]}]}) == (
         "buffers: number 2 has no name",
+        "buffers.a.shpe is not a key of buffers.a; did you mean 'shape'?",
         "nam is not a key; did you mean 'name'?",
     )
     file = {
@@ -174,8 +175,10 @@ def test_all_problems_of_a_file_at_once():
         "caps": {"c": {"of": "rows"}},
     }
     found = problems_of(file)
-    assert len(found) == 7
+    assert len(found) == 9
     for part in (
+        "sizes.q.formula: rws + 1: 'rws' is not a size; did you mean 'rows'?",
+        "buffers.a.shape.0: rwos: 'rwos' is not a size; did you mean 'rows'?",
         "sizes.rows: is 1.5, must be a whole number, a formula or a table",
         "buffers.a.dtype: 'float15' is not a dtype; did you mean 'float16'?",
         "buffers.a.shape.1: '2 ^ H' is not possible; there are + - * / // %, ceil, floor, max, min, align, pow2,"
@@ -188,11 +191,41 @@ def test_all_problems_of_a_file_at_once():
 
 
 def test_names_in_formulas_are_sizes():
-    (problem,) = problems_of({"sizes": {"rows": 1}, "buffers": {"a": {"shape": ["rwos"]}, "b": {"bytes": "row"}}})
-    assert problem == (
-        "buffers: a.shape[0] = rwos: 'rwos' is not a size; did you mean 'rows'?; b.bytes = row: 'row' is not a size;"
-        " did you mean 'rows'?"
+    assert problems_of({"sizes": {"rows": 1}, "buffers": {"a": {"shape": ["rwos"]}, "b": {"bytes": "row + n"}}}) == (
+        "buffers.a.shape.0: rwos: 'rwos' is not a size; did you mean 'rows'?",
+        "buffers.b.bytes: row + n: 'n' is not a size; 'row' is not a size; did you mean 'rows'?",
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("slots", 0, "is 0, must be at least 1"),
+        ("slots", "1 - 1", "is 1 - 1, must be at least 1"),
+        ("slots", "2 / 0", "divides by 0"),
+        ("slots", 1.5, 'is 1.5, must be a whole number or a formula such as "2*H"'),
+        ("slots", "n", "n: 'n' is not a size; did you mean 'N'?"),
+        ("pitch", -1, "is -1, must be at least 0"),
+        ("pitch", "3/2", "is 1.5, not a whole number; round with ceil() or floor()"),
+    ],
+)
+def test_a_value_that_is_none_is_told_with_all_else(key, value, problem):
+    data = {
+        "nme": "x",
+        "sizes": {"N": 8},
+        "buffers": [{"name": "x", "shape": ["N"], key: value}, {"name": "y", "bytes": -1, "slot": 2}, {"shape": [1]}],
+        "caps": [{"name": "c", "of": "N", "most": "1/0"}],
+        "grid": {"programs": "M"},
+    }
+    assert set(problems_of(data)) == {
+        "buffers: number 3 has no name",
+        f"buffers.x.{key}: {problem}",
+        "buffers.y.bytes: is -1, must be at least 0",
+        "buffers.y.slot is not a key of buffers.y; did you mean 'slots'?",
+        "caps.c.most: divides by 0",
+        "grid.programs: M: 'M' is not a size",
+        "nme is not a key; did you mean 'name'?",
+    }
 
 
 @pytest.mark.parametrize(

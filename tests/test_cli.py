@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+import tilesim as library
 from tests.commands import answered, runner
+from tests.operators import OPERATORS, small
 from tests.test_chip import INI
 from tilesim.cli import app
 from tilesim.cli.console import emit
+from tilesim.cli.verdict import show
 from tilesim.ops import load_operator
 
 GATED = ("text_gated_residual_grad", "B=1", "S=64", "C=4", "H=256", "R=32")
@@ -115,6 +118,23 @@ def test_check_shows_broken_rules_and_on_request_all(tilesim):
     assert "gradOut given" not in shown
     assert "\nyes" in tilesim("check", "glu_backward", "self=2x4x5", *CHIP, "--rules").stdout
     assert "\nyes" not in shown
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_all_rules_are_short_on_a_terminal_of_80_columns(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    op = load_operator(name)
+    verdict = library.check(op, small(op), chip="ascend950pr")
+    show(verdict, rules=True)
+    shown = capsys.readouterr().out
+    table = shown.partition("\nrules\n")[2].partition("\nstatus of a call that breaks one: ")[0].splitlines()[2:]
+    assert sum(line.startswith(("yes", "NO ")) for line in table) == len(verdict.rules)
+    assert len(table) < 1.5 * len(verdict.rules) + 4
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    words = shown.split()
+    for rule in verdict.rules:
+        assert set(f"{rule.name} {rule.expected} {rule.given}".split()) <= set(words)
+        assert rule.status is None or {str(rule.status.code), rule.status.name} <= {one.strip(",") for one in words}
 
 
 def test_check_as_json_has_the_stable_names(tilesim):
@@ -310,6 +330,30 @@ def test_a_composite_says_what_fusing_would_save(dtype, tilesim):
         assert "fused" not in tilesim(command, *GLU, *CHIP).stdout
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_screen_says_whether_the_chip_lacks_the_operator_or_only_the_dtype(name, capsys):
+    op = load_operator(name)
+    for chip in ("ascend950pr", "ascend910b1", "ascend310p3", "ascend910a", "ascend310b1"):
+        for dtype in {dtype for some in op.dtypes.values() for dtype in some}:
+            verdict = library.check(op, small(op), chip=chip, dtype=dtype)
+            lacks = verdict.on.family not in op.products, verdict.status is None
+            assert verdict.missing == {(True, True): "operator", (False, True): "dtype", (False, False): ""}[lacks]
+            show(verdict)
+            shown = " ".join(capsys.readouterr().out.split())
+            assert ("the chip does not have the operator in this dtype" in shown) is (verdict.missing == "dtype")
+            assert ("first call none: the chip does not have" in shown) is bool(verdict.missing and op.api)
+
+
+@pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"], ids=["kernel", "composite"])
+def test_json_is_the_plain_data_of_the_result_in_python(chip, tilesim):
+    verdict = library.check("glu_backward", {"self": (64, 640)}, chip=chip)
+    plan = library.plan("glu_backward", {"self": (64, 640)}, chip=chip)
+    for command, result in (("check", verdict), ("plan", plan), ("simulate", library.simulate(plan))):
+        shown = json.loads(answered(tilesim(command, "glu_backward", "self=64x640", "--chip", chip, "--json")))
+        assert shown == json.loads(json.dumps(result.to_json()))
+    assert (plan.to_json()["fusing"] is None) is (chip == "ascend950pr")
+
+
 def test_a_composite_without_a_fused_kernel_says_so(tilesim):
     for chip in ("ascend950pr", "ascend910b1", "ascend310p3", "ascend910a"):
         words = ("glu_backward", "self=64x640", "--chip", chip, "--dtype", "float64")
@@ -448,9 +492,20 @@ def test_chips_are_listed_and_shown(tilesim):
     assert {"ascend950pr", "ascend910b3"} <= {chip["name"] for chip in found}
     shown = answered(tilesim("chips"))
     assert all(chip["name"] in shown and f"{chip['ub_bytes']:,}" in shown for chip in found)
+    assert all(chip["family"] in shown and chip["product"] in shown for chip in found)
+    assert len(shown.splitlines()) <= len(found) + 12
     chip = json.loads(answered(tilesim("chips", "show", "ascend910b3", "--json")))
     assert {k: chip["figures"][0][k] for k in ("key", "value")} == {"key": "cores.vector", "value": 40}
     assert "memory.ub.size_bytes" in answered(tilesim("chips", "show", "ascend910b3"))
+
+
+def test_chips_of_a_family_with_several_products_are_told_apart(tilesim, tmp_path):
+    text = (library.load_chip("ascend910b3").to_toml()).replace('name = "ascend910b3"', 'name = "mine"')
+    (tmp_path / "mine.toml").write_text(text.replace("Atlas A2 training, Atlas 800I A2 inference", "A card"))
+    shown = answered(tilesim("chips", "--chips", "."))
+    products = " ".join(shown.partition("products\n")[2].split())
+    others = "ascend910b1, ascend910b2, ascend910b3, ascend910b4"
+    assert f"a2 Atlas A2 training, Atlas 800I A2 inference ({others}), A card (mine)" in products
 
 
 def test_chips_differ_or_not(tilesim):

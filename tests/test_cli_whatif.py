@@ -81,6 +81,15 @@ def test_figures_can_be_varied(tilesim):
     assert all(row["change"] is not None for row in data["rows"])
 
 
+def test_tiles_by_hand_can_be_asked_about(tilesim):
+    cores = ("--tile", "cores=8")
+    data = json.loads(answered(tilesim("whatif", *CONV, *CHIP, *cores, "--set", "clock.vector_hz=1e9,2e9", "--json")))
+    assert [row["cores"] for row in data["rows"]] == [8, 8]
+    assert ", cores=8 by hand" in answered(tilesim("whatif", *CONV, *CHIP, *cores))
+    assert "the least value is" in answered(tilesim("whatif", *CONV, *CHIP, *cores, "--solve", "memory.ub.size_bytes"))
+    assert "'rws' is not a tile" in refused(tilesim("whatif", *CONV, *CHIP, "--tile", "rws=8"))
+
+
 def test_figures_are_ranked_without_set(tilesim):
     text = answered(tilesim("whatif", *CONV, *CHIP))
     assert "what the time of masked_causal_conv1d_backward on ascend950pr depends on" in text

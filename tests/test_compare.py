@@ -74,3 +74,11 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path, text):
     file.write_text(text, encoding="utf-8")
     with pytest.raises(BadInput):
         compare(file, "ascend910b2")
+
+
+@pytest.mark.parametrize("shapes", ["4096,2560;2560", "4096,2560;4096,1", "4096,2560;"])
+def test_operands_that_broadcast_are_predicted_and_unvalidated(tmp_path, shapes):
+    row = f'add,Add,AI_CORE,70.5,40,"""{shapes}""",FLOAT;FLOAT,"""4096,2560"""'
+    (one,) = compare(written(tmp_path, SUMMARY, row), "ascend910b2").kernels
+    assert one.operator == "add"
+    assert str(one.accuracy) == "unvalidated: no measured broadcast kernel of ascend910b2"

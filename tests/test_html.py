@@ -3,15 +3,19 @@
 import dataclasses
 import re
 import shutil
+import tempfile
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 import tilesim
 from tests.samples import GATED
+from tests.test_compare import SHAPED, SIGMOID
 from tilesim.html import html
 from tilesim.ops import load_operator
 from tilesim.shown import Shown
+from tilesim.table import Column, Table
 
 VOID = {"meta", "br", "img", "link"}
 ALONE = {"line", "rect", "circle", "path"}
@@ -63,7 +67,26 @@ def results():
     yield from (empty.verdict, empty, tilesim.simulate(empty))
 
 
-RESULTS = list(results())
+def tables():
+    """Results that are tables or have some: those of buffers, sweeps, profiles and measurements."""
+    row = {"sizes": {"rows": 64, "H": 1024}, "buffers": {"x": {"shape": ["rows", "H"], "slots": 2}}}
+    yield from (tilesim.check_buffers(row, "ascend910b3", {"rows": rows}) for rows in (8, 64))
+    yield tilesim.check_buffers({"name": EVIL, "grid": {"programs": 0}}, "ascend910b3")
+    yield tilesim.check_buffers(row | {"caps": {EVIL: {"of": "H", "most": 1}}}, "ascend910b3")
+    yield tilesim.sweep(*GLU, chips=["ascend950pr", "ascend910b3"])
+    yield tilesim.sweep("glu_backward", {"self": [(n, 64) for n in range(1, 101)]}, chips="ascend950pr", times=False)
+    yield tilesim.whatif(*GLU, chip="ascend950pr", set={"cores.vector": "8,64"})
+    yield Table(EVIL, (Column(EVIL, EVIL, EVIL), Column("none")), ((EVIL, None), (1.5, "")), (EVIL,))
+    with tempfile.TemporaryDirectory() as place:
+        profile = Path(place) / "p.csv"
+        for rows in ([SIGMOID, SIGMOID.replace("Sigmoid", EVIL)], []):
+            profile.write_text("\n".join([SHAPED, *rows]), encoding="utf-8")
+            yield tilesim.compare(profile, "ascend910b2")
+    yield tilesim.validate(None, "ascend910b2", all=True)
+    yield tilesim.validate(None, "ascend910a")
+
+
+RESULTS = [*results(), *tables()]
 every_result = pytest.mark.parametrize("result", RESULTS, ids=lambda r: type(r).__name__)
 
 
@@ -132,6 +155,25 @@ def test_a_timeline_tells_time_bottleneck_and_error():
     assert words.startswith(f"{timeline.time_us:,.1f} µs" if timeline.time_us >= 10 else f"{timeline.time_us:,.2f} µs")
     for said in (timeline.bottleneck, "known error: ", "steady state"):
         assert said in words
+
+
+def test_results_with_tables_say_what_their_screens_say():
+    fits, overflow, empty, refused, swept, long, _, odd, compared, nothing, validated, none = (
+        Tree(one._repr_html_()).words for one in RESULTS[-12:]
+    )
+    assert fits.startswith("fits: buffers on ascend910b3 rows=8 H=1024 memory used needs [B] has [B] ub 33%")
+    for said in (RESULTS[-11].culprit, "rows = 23, the largest", "267%", "buffers, 1", "2 x 64 x 1024 float32"):
+        assert said in overflow
+    assert "nothing is launched" in empty
+    assert "H = 1, the largest" in refused
+    assert swept.startswith("glu_backward at 2 points X = 1024")
+    assert "and 40 more rows" in long
+    assert odd.count(EVIL) == 4
+    assert "1 of 2 calls compared" in compared
+    assert f"unknown operator {EVIL}" in compared
+    assert nothing.startswith("ascend910b2: 0 of 0 calls compared")
+    assert validated.startswith(str(RESULTS[-2]))
+    assert none.startswith("ascend910a: no row could be compared")
 
 
 def test_figures_set_by_hand_are_told():

@@ -11,9 +11,9 @@ import tilesim
 PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
-    "files shown layout status sizes dtypes tolerance closed_form shapes chip_tables chip_text",
+    "files arguments shown layout status sizes dtypes tolerance closed_form axes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa kernel_names",
-    "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise",
+    "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise operands",
     "ops fits unknown_sizes judge flow execute banks traffic fusion queues cost",
     "schedule remedies checker",
     "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts",
@@ -21,8 +21,8 @@ LAYERS = (
     " sweep whatif solving search"
     " measured prediction surrogate fitting validate"
     " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
-    "graph_svg graph_files listed_phase listing memory_map lanes roofline report_facts report_drawings report html"
-    " plot_style plot_budget plot_time plot_tables plot validation_plot trace",
+    "graph_svg graph_files listed_phase listing memory_map lanes roofline report_facts report_drawings report"
+    " html_tables html plot_style plot_budget plot_time plot_tables plot validation_plot trace",
     "cli __init__ __main__",
 )
 """Module names from the lowest layer up. A new module takes a place here, or the first test says that it has none."""

@@ -1,6 +1,7 @@
 """Plots: what they show, that nothing overlaps or is cut off, and files that are whole, equal or not there."""
 
 import itertools
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -14,11 +15,16 @@ from tilesim.calls import bind, resized
 from tilesim.chip import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
+from tilesim.functions import load_as, store_as
 from tilesim.judge import passes
+from tilesim.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator
 from tilesim.plan import plan
 from tilesim.plot_style import CYCLE, FORMATS, styled
 from tilesim.remedies import largest
+from tilesim.report import report
+from tilesim.report_drawings import letter
+from tilesim.sizes import dim
 from tilesim.sweep import sweep
 from tilesim.table import Column, table_of
 from tilesim.timeline import simulate
@@ -255,6 +261,50 @@ def test_buffers_are_drawn_to_scale(gated, figures):
     assert {"scratch", "scalars"} <= drawn.keys()
     assert axes.get_xlim() == (0, 253952 / 1024)
     assert f"{axes.get_title(loc='left')}".startswith("gate backward, ub: ")
+
+
+def many_buffers(count):
+    """An operator whose one phase has so many buffers."""
+
+    def kernel(k):
+        with k.vector("chain") as p:
+            for n in p.loop("n", dim("X"), p.tile("rows"), split=True):
+                value = load_as(p, k["x"][n], "float32", name="x")
+                for i in range(count - 1):
+                    value = p.adds(value, 1, out=p.buffer(f"b{i}", value.shape))
+                store_as(p, value, k["y"][n], name="out")
+
+    return Operator(
+        name="chain", api="", about="x + count", lead="x", kernel=kernel, dims=(Dimension("X"),),
+        tensors=(Argument("x", "X"), result("y", "X")), dtypes={"950": ("float32",)}, dtype="float32",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "given"), [(GATED, DIMS), ("matmul", {"M": 256, "K": 256, "N": 256}), (many_buffers(200), {"X": 8})]
+)
+def test_a_mark_means_one_buffer_of_a_phase(op, given):
+    made = plan(op, given, chip=PR)
+    figure = plot.buffer_map(made)
+    marks, drawn = {}, {}
+    for axes in figure.axes:
+        phase = axes.get_title(loc="left").partition(",")[0]
+        texts = [t for t in axes.texts if not isinstance(t, Annotation)]
+        drawn.setdefault(phase, []).extend(t.get_text() for t in texts)
+        listed = [t.get_text() for t in axes.texts if isinstance(t, Annotation)]
+        marks.setdefault(phase, []).extend(m for t in listed for m in re.findall(r"(?:^|   )(\d+)\u00a0", t))
+    for one in made.phases:
+        found, buffers = marks[one.phase.name], [b for b in one.homes if not b.pool]
+        assert len(found) == len(set(found)) == len(buffers)
+        assert set(drawn[one.phase.name]) <= set(found)
+    page = report(op, given, chips=[PR]).html()
+    for part in page.split("<h4")[1:]:
+        letters = re.findall(r"<i></i><b>(\w+)</b>", part)
+        assert len(letters) == len(set(letters))
+
+
+def test_letters_are_unique_for_any_number_of_buffers():
+    assert len({letter(number) for number in range(5000)}) == 5000
 
 
 def test_a_gantt_has_a_lane_for_every_pipe_that_works(gated, figures):

@@ -2,7 +2,9 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +14,7 @@ from tilesim.error_bands import accuracy
 from tilesim.errors import BadInput
 from tilesim.fitting import fitted
 from tilesim.kernel_names import library_entry
-from tilesim.measured import SHIPPED, load_measured, measured_csv
+from tilesim.measured import SHIPPED, Measurement, load_measured, measured_csv
 from tilesim.plan import plan
 from tilesim.prediction import timed
 from tilesim.timeline import simulate
@@ -125,7 +127,7 @@ def test_what_cannot_be_done_is_listed_with_the_reason(tmp_path):
         record("sigmoid", [[64, 64]], duration_us=None),
         record("Add", [[64, 64], [64, 64]], notes="scalar GetValue"),
         record("Matmul+Gelu fused", [[64, 64], [64, 64]]),
-        record("maximum", [[64, 64], [64]]),
+        record("maximum", [[64, 64], [63]]),
         record("sigmoid", [[64, 64]]),
     ]
     file = tmp_path / "m.json"
@@ -261,3 +263,31 @@ def test_the_scatter_plot_has_a_point_for_every_row(validations):
     figure = scatter(validations["ascend910b2"])
     (axes,) = figure.axes
     assert sum(len(line.get_xdata()) for line in axes.lines[1:]) == validations["ascend910b2"].overall.rows
+
+
+def test_rows_that_broadcast_are_a_class_and_a_group_of_their_own(tmp_path):
+    records = [record("maximum", [[1024, 1024], shape]) for shape in ([1024, 1024], [1024], [])]
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps(records), encoding="utf-8")
+    found = validate(file, "ascend910b2")
+    assert {name: s.rows for name, s in found.families.items()} == {"broadcast": 2, "elementwise": 1}
+    assert {key: s.rows for key, s in found.groups.items()} == {
+        ("maximum", "float32"): 1,
+        ("maximum broadcast", "float32"): 2,
+    }
+    rows = load_measured(file)
+    again = tmp_path / "again.csv"
+    again.write_text(measured_csv(rows), encoding="utf-8")
+    assert [r.shapes for r in load_measured(again)] == [r.shapes for r in rows]
+
+
+def test_no_figure_is_fitted_to_rows_that_broadcast(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        sys.modules["tilesim.validate"], "fitted", lambda rows, chip: seen.extend(rows) or SimpleNamespace(chip=chip)
+    )
+    pair = [case_of("maximum", [(64, 64), shape], ["FLOAT", "FLOAT"]) for shape in ((64, 64), (64,))]
+    rows = [Measurement("ascend910b2", "maximum", (), "float32", 10.0, "A", "", case=case) for case in pair]
+    made = validate(rows, "ascend910b2", fit=True)
+    assert [row.case for row in seen] == pair[:1]
+    assert made.overall.rows == 2

@@ -6,6 +6,7 @@ from tilesim.chip import load_chip
 from tilesim.errors import BadChip, BadInput, DoesNotFit
 from tilesim.ops import load_operator
 from tilesim.plan import plan, planned
+from tilesim.search import search
 from tilesim.solving import solve
 from tilesim.timeline import simulate
 from tilesim.whatif import replanned, sensitivity, whatif
@@ -59,6 +60,53 @@ def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
             assert taken == simulate(planned(call, changed)).time_us, f"{name}.{word}"
             seen += taken != before
     assert seen > 15
+
+
+@pytest.mark.parametrize("tiles", [{"gate backward.rows": 1}, {"norm backward.cores": 3, "m": 16}])
+def test_tiles_by_hand_stay_as_they_are_whatever_changes(tiles):
+    call, chip = bind(load_operator(GRAD), TINY), load_chip("ascend950pr")
+    base = planned(call, chip, tiles)
+    for key in ("memory.gm.read_bytes_per_s", "cost.binary.cycles_per_vector", "cube.head_cycles", "cores.vector"):
+        changed = chip.override({key: chip.get(key) * 2 or 1})
+        taken, wanted = replanned(base, changed, [key]), planned(call, changed, tiles)
+        assert simulate(taken).cycles == simulate(wanted).cycles
+        assert [p.tiles for p in taken.phases] == [p.tiles for p in wanted.phases]
+        assert taken.by_hand == tiles
+
+
+def test_tables_answers_and_searches_with_tiles_by_hand():
+    chip, glu = load_chip("ascend950pr"), ("glu_backward", {"self": (4096, 8192)})
+    rows = whatif(*glu, chip=chip, set={UB: [131072, 253952]}, dtype="bfloat16", tiles={"rows": 2})
+    assert rows.notes[0].endswith(", rows=2 by hand")
+    assert rows["verdict"] == ("overflow", "fits")
+    assert rows["tiles"] == (None, "rows=2")
+    assert "needs" in rows["reason"][0]
+    cores = whatif(*glu, chip=chip, set={"cores.vector": [8, 64]}, tiles={"cores": 32})
+    assert cores["verdict"] == ("refused", "fits")
+    assert "cores=32 must be at most 8" in cores["reason"][0]
+    least = solve(*glu, chip, UB, dtype="bfloat16", tiles={"rows": 2}).value
+    assert least > solve(*glu, chip, UB, dtype="bfloat16").value
+    assert plan(*glu, chip=chip.override({UB: least}), dtype="bfloat16", tiles={"rows": 2}).ok
+    with pytest.raises(DoesNotFit):
+        plan(*glu, chip=chip.override({UB: least - 32}), dtype="bfloat16", tiles={"rows": 2})
+
+
+def test_what_the_time_of_tiles_by_hand_depends_on():
+    eight = {"cores": 8}
+    depends = sensitivity(CONV, SMALL, "ascend950pr", tiles=eight)
+    base = simulate(plan(CONV, SMALL, chip="ascend950pr", tiles=eight))
+    assert depends.notes[0] == f"{base.time_us:,.1f} us with the chip as it is, cores=8 by hand"
+    assert {c.cores for c in search(CONV, SMALL, "ascend950pr", tiles=eight) if c.chosen} == {8}
+
+
+def test_tiles_that_there_are_not():
+    for ask in (
+        lambda: whatif(CONV, SMALL, chip="ascend950pr", set={UB: 1}, tiles={"rws": 2}),
+        lambda: solve(CONV, SMALL, "ascend950pr", UB, tiles={"rws": 2}),
+        lambda: sensitivity(CONV, SMALL, "ascend950pr", tiles={"rws": 2}),
+    ):
+        with pytest.raises(BadInput, match="'rws' is not a tile"):
+            ask()
 
 
 def test_what_the_time_depends_on():

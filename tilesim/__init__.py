@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from tilesim.shown import Shown
@@ -115,6 +115,10 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    if isinstance(found, FunctionType):
+        from tilesim.arguments import checked  # noqa: PLC0415 - `import tilesim` costs nothing
+
+        found = checked(found)
     globals()[name] = found
     return found
 
@@ -130,5 +134,17 @@ def _drawn(what: object) -> str:
     return html(what)
 
 
+def _known(what: Any) -> dict[str, Any]:
+    """What there is to know of a plan, or of the timeline of one, that its own module cannot know."""
+    from tilesim.composite import fusing_json  # noqa: PLC0415 - `import tilesim` costs nothing
+    from tilesim.error_bands import known_accuracy  # noqa: PLC0415
+
+    plan = getattr(what, "plan", None)
+    if plan is None:
+        return {"fusing": fusing_json(what)}
+    return {"accuracy": str(known_accuracy(plan.call, plan.chip)), "fusing": fusing_json(plan)}
+
+
 Shown.drawn_by = _drawn
+Shown.known_of = _known
 sys.modules[__name__].__class__ = _Package

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tilesim.arguments import checked
 from tilesim.calls import bind
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
@@ -71,6 +72,7 @@ class Executor:
         """Bytes of workspace that it takes."""
         return self.plan.workspace_bytes
 
+    @checked
     def run(self, workspace: Any = None, *, threads: int = 1) -> Returned:
         """The status of the second call: ACLNN_SUCCESS with every output written, or ACLNN_ERR_INNER with none.
 
@@ -106,6 +108,7 @@ class Executor:
         return [(name, shape) for name in names if (shape := call.expected(name)) is not None]
 
 
+@checked
 def get_workspace_size(
     api: str, /, *parameters: Any, chip: Chip | str | Path, **named: Any
 ) -> tuple[Returned, int, Executor | None]:
@@ -133,11 +136,13 @@ def get_workspace_size(
     return Returned.of(SUCCESS, verdict.note, verdict=verdict), plan.workspace_bytes, Executor(plan, tensors)
 
 
+@checked
 def parameters_of(api: str) -> tuple[str, ...]:
     """The parameters of the first call of `api` in the vendor's order, but for workspaceSize and executor."""
     return tuple(_signature(operator_of(api)))
 
 
+@checked
 def operator_of(api: str) -> Operator:
     """The operator that the vendor calls `api`; raises BadInput with the nearest name if there is none."""
     known = {op.api: op for op in map(load_operator, operators_shipped())}

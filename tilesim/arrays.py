@@ -102,7 +102,7 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     wanted = [t for t in operator.tensors if t.role == INPUT and call.spec(t.name) is not None]
     forward = load_operator(operator.forward) if operator.forward else None
     saved = {t.name for t in forward.tensors if t.role != INPUT} if forward else set()
-    drawn = {t.name: _drawn(rng, t, call) for t in wanted if t.name not in saved}
+    drawn = {t.name: np.asarray(_drawn(rng, t, call)) for t in wanted if t.name not in saved}
     if forward is None or not saved & {t.name for t in wanted}:
         return drawn
     shared = {name: array for name, array in drawn.items() if name in forward.arguments}

@@ -44,8 +44,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
-from pydantic_core.core_schema import ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tilesim.chip_problems import problems_of
 from tilesim.chip_tables import Count, CountOrZero, Frozen
@@ -55,19 +62,39 @@ from tilesim.formula import formula
 
 GRID_MOST: Final = 65535
 """What a launch takes at most. Source: the programming guide of triton-ascend, limit of coreDim."""
+LEAST_SLOTS: Final = 1
+"""A buffer is there at least once."""
 CAUTION_BYTES: Final = 256
 """What fits with less to spare is near enough to the edge to say so."""
 
 
-def _written(value: object) -> object:
-    """A formula as text, from a number or a text; raises ValueError for what is no formula."""
+def _written(value: object, info: ValidationInfo) -> object:
+    """A formula as text, from a number or a text; raises ValueError for what is none, whatever the sizes are."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f'is {value!r}, must be a whole number or a formula such as "2*H"')  # noqa: TRY004  (pydantic's)
     try:
-        formula(str(value))
+        made = formula(str(value))
+        if not made.names:
+            made.value({})
     except BadInput as error:
         raise ValueError("; ".join(error.problems)) from None
+    sizes = (info.context or {}).get(_SIZES, made.names)
+    unknown = [_unknown(word, sizes) for word in sorted(made.names - set(sizes))]
+    if unknown:
+        raise ValueError("; ".join([f"{value}: {unknown[0]}", *unknown[1:]]))
     return str(value)
+
+
+def _at_least(least: int) -> AfterValidator:
+    """Raises ValueError for a formula without names that is less; where it has names, it depends on the sizes."""
+
+    def checked(text: str) -> str:
+        made = formula(text)
+        if not made.names and made.value({}) < least:
+            raise ValueError(f"is {text}, must be at least {least}")
+        return text
+
+    return AfterValidator(checked)
 
 
 def _canonical(value: object) -> object:
@@ -88,8 +115,12 @@ def _sized(value: object) -> object:
 
 Written = Annotated[str, BeforeValidator(_written)]
 """A whole number or a formula."""
+Extent = Annotated[Written, _at_least(0)]
+"""One that is no less than 0."""
 Dtype = Annotated[str, BeforeValidator(_canonical)]
 """A dtype by any of its names."""
+_SIZES: Final = "sizes"
+"""Where the context of a validation has the names of all sizes."""
 Space = Literal["ub", "l1", "l0a", "l0b", "l0c"]
 """A memory of one core."""
 
@@ -99,7 +130,7 @@ class NamedSize(Frozen):
 
     default: int | None = None
     """Its value where none is given."""
-    formula: Annotated[str, BeforeValidator(_written)] | None = None
+    formula: Written | None = None
     """How it follows from other sizes."""
     least: CountOrZero = 1
     """It is at least this."""
@@ -126,13 +157,13 @@ class OneBuffer(Frozen):
     """Where it lies."""
     dtype: Dtype | None = None
     """Of its elements; the file's where it is not stated."""
-    shape: list[Written] | None = None
+    shape: list[Extent] | None = None
     """[elements]"""
-    bytes: Written | None = None
+    bytes: Extent | None = None
     """In place of dtype and shape [bytes]."""
-    slots: Written = "1"
+    slots: Annotated[Written, _at_least(LEAST_SLOTS)] = "1"
     """How many of it there are."""
-    pitch: Written | None = None
+    pitch: Extent | None = None
     """The last axis as it is allocated [elements]."""
     align: Count | None = None
     """What rows and the buffer are rounded up to [bytes]."""
@@ -237,40 +268,6 @@ class BufferFile(Frozen):
     grid: Grid | None = None
     """The launch."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _in_full(cls, data: object) -> object:
-        """A plain reserve is of the unified buffer; without a table of sizes, every name in a formula is one."""
-        if not isinstance(data, Mapping):
-            return data
-        whole = dict(data)
-        if isinstance(whole.get("reserve"), int | str):
-            whole["reserve"] = {"ub": whole["reserve"]}
-        if "sizes" not in whole:
-            parts = [whole.get(key) for key in ("buffers", "caps", "grid")]
-            whole["sizes"] = {name: {} for name in sorted(_names_in(parts))}
-        return whole
-
-    @field_validator("buffers", "caps", mode="before")
-    @classmethod
-    def _by_name(cls, value: object) -> object:
-        """A list of tables with names, by name."""
-        if not isinstance(value, list):
-            return value
-        found: dict[str, object] = {}
-        problems = []
-        for number, one in enumerate(value, 1):
-            name = one.get("name") if isinstance(one, Mapping) else None
-            if not isinstance(name, str) or not name:
-                problems.append(f"number {number} has no name")
-            elif name in found:
-                problems.append(f"{name!r} is there twice")
-            else:
-                found[name] = {key: inner for key, inner in one.items() if key != "name"}
-        if problems:
-            raise ValueError("; ".join(problems))
-        return found
-
     @field_validator("sizes")
     @classmethod
     def _sizes_known(cls, sizes: dict[str, NamedSize]) -> dict[str, NamedSize]:
@@ -287,31 +284,23 @@ class BufferFile(Frozen):
             raise ValueError("; ".join(problems))
         return sizes
 
-    @field_validator("buffers", "caps", "grid")
-    @classmethod
-    def _names_known(cls, value: Any, info: ValidationInfo) -> Any:
-        """All names in formulas are sizes."""
-        sizes = info.data.get("sizes")
-        if sizes is None or value is None:
-            return value
-        problems = []
-        for where, text in _formulas(value).items():
-            unknown = sorted(formula(text).names - set(sizes))
-            problems += [f"{where} = {text}: {_unknown(word, sizes)}" for word in unknown]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return value
-
 
 def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferFile:
     """The buffers that a TOML file or a mapping of the same form describes. Raises BadInput with all problems."""
     if isinstance(source, BufferFile):
         return source
     subject, data = _read(source)
+    problems: list[str] = []
+    whole = _in_full({"name": subject.removesuffix(".toml"), **data}, problems)
+    named = whole["sizes"]
+    context = {_SIZES: tuple(named)} if isinstance(named, Mapping) else {}
+    made = BufferFile()
     try:
-        made = BufferFile.model_validate({"name": subject.removesuffix(".toml"), **data})
+        made = BufferFile.model_validate(whole, context=context)
     except ValidationError as error:
-        raise BadInput(subject, problems_of(error, BufferFile)) from None
+        problems += problems_of(error, BufferFile)
+    if problems:
+        raise BadInput(subject, problems)
     if not made.buffers and not made.fixed and not made.caps and made.grid is None:
         raise BadInput(subject, ["has no buffers"])
     return made
@@ -331,6 +320,35 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any
         raise BadInput(str(source), [f"cannot be read: {reason}".lower()]) from None
 
 
+def _in_full(data: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """Data with all that it leaves out: a plain reserve is of the unified buffer; without sizes, every name is one."""
+    whole = dict(data)
+    for key in ("buffers", "caps"):
+        if isinstance(whole.get(key), list):
+            whole[key] = _by_name(key, whole[key], problems)
+    if isinstance(whole.get("reserve"), int | str):
+        whole["reserve"] = {"ub": whole["reserve"]}
+    if "sizes" not in whole:
+        parts = [whole.get(key) for key in ("buffers", "caps", "grid")]
+        whole["sizes"] = {name: {} for name in sorted(_names_in(parts))}
+    return whole
+
+
+def _by_name(key: str, tables: list[Any], problems: list[str]) -> dict[str, object]:
+    """A list of tables with names, by name; those without a name of their own have their number, and are problems."""
+    found: dict[str, object] = {}
+    for number, one in enumerate(tables, 1):
+        name = one.get("name") if isinstance(one, Mapping) else None
+        if not isinstance(name, str) or not name:
+            problems.append(f"{key}: number {number} has no name")
+            name = f"number {number}"
+        elif name in found:
+            problems.append(f"{key}: {name!r} is there twice")
+            name = f"number {number}, {name}"
+        found[name] = {k: inner for k, inner in one.items() if k != "name"} if isinstance(one, Mapping) else one
+    return found
+
+
 _WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "programs")
 """The keys whose texts are formulas."""
 
@@ -347,20 +365,6 @@ def _names_in(value: object, *, written: bool = False) -> set[str]:
         return set(formula(value).names)
     except BadInput:  # told where the field is checked
         return set()
-
-
-def _formulas(value: Any) -> dict[str, str]:
-    """Every formula of buffers, caps or a grid by where it stands."""
-    if isinstance(value, Grid):
-        return {"programs": value.programs}
-    found: dict[str, str] = {}
-    for name, one in value.items():
-        if isinstance(one, OneBuffer):
-            found |= {f"{name}.{key}": text for key, text in one.formulas().items()}
-        else:
-            rest = {"of": one.of, "most": one.most, "least": one.least}
-            found |= {f"{name}.{key}": text for key, text in rest.items() if text is not None}
-    return found
 
 
 def _unknown(word: str, known: Any) -> str:

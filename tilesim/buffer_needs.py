@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from tilesim import dtypes
-from tilesim.buffer_file import BufferFile, OneBuffer
+from tilesim.buffer_file import LEAST_SLOTS, BufferFile, OneBuffer
 from tilesim.chip import Chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.formula import formula
@@ -139,7 +139,7 @@ class Situation:
             except BadInput as error:
                 problems.append(f"{name}.{where} = {error}")
                 continue
-            least = 1 if where == "slots" else 0
+            least = LEAST_SLOTS if where == "slots" else 0
             if values[where] < least:
                 problems.append(f"{name}.{where} = {text} is {values[where]}, must be at least {least}")
         if problems:

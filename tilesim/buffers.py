@@ -15,13 +15,14 @@ from tilesim.chip import Chip, load_chip
 from tilesim.dtypes import dtype_named
 from tilesim.operator import Finding
 from tilesim.remedies import Remedy
+from tilesim.shown import Shown
 
 CULPRIT_BUFFERS: Final = 3
 """As many buffers does the culprit name."""
 
 
 @dataclass(frozen=True)
-class BuffersVerdict:
+class BuffersVerdict(Shown):
     """The answer of `check_buffers`, in the words of a Verdict.
 
     `verdict` is "fits", "caution" (fits, but nearly not), "overflow" (a memory is too small) or "refused" (a bound, a

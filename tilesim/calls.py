@@ -110,7 +110,9 @@ def in_words(call: Call) -> str:
     words = [f"{name}={value}" for name, value in call.dims.items()]
     lead = call.spec(op.lead)
     if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
-        words = [f"{op.lead}={'x'.join(map(str, lead.shape)) or 'scalar'}"]
+        others = [(n, spec) for n, spec in call.specs.items() if op.patterns[n].spread and spec is not None]
+        shown = [(op.lead, lead), *((n, spec) for n, spec in others if spec.shape != lead.shape)]
+        words = [f"{n}={'x'.join(map(str, spec.shape)) or 'scalar'}" for n, spec in shown]
         words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
     default = {option.name: option.default for option in op.options}
     partly = {o for o, on in call.options.items() if not on and not all(call.is_null(t.name) for t in op.members(o))}
@@ -274,7 +276,7 @@ class _Reader:
         """All that dims, attributes and tensors say about sizes, dims first."""
         op = self.op
         folds = [n for n in op.dimensions if any(n in p.folded for p in op.patterns.values())]
-        given = Solution(split=split_of(op, attributes))
+        given = Solution(split=split_of(op, attributes), stated=set(self.dims))
         alone = learned(op, known, Solution(split=given.split))
         for name, value in self.dims.items():
             if name in op.dimensions:

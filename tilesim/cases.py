@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilesim.axes import apart, merged
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput
 from tilesim.kernel_names import NAMES
@@ -25,6 +26,8 @@ FAMILY: Mapping[str, str] = {
     "matmul": "matmul",
 }
 """The class of an operator, for which an accuracy is known."""
+BROADCAST = "broadcast"
+"""The class of calls whose operands have shapes that broadcast; no figure of a chip is fitted to them."""
 
 
 class Unmapped(Exception):
@@ -44,11 +47,18 @@ class Case:
     """Figures of on-chip memories that the kernel had at its disposal, other than the chip file's."""
     note: str = ""
     """Where it is not what the kernel is called: what it is instead, and why."""
+    kind: str = ""
+    """Its class, where that is not the operator's."""
 
     @property
     def name(self) -> str:
         """The name of the operator."""
         return self.operator if isinstance(self.operator, str) else self.operator.name
+
+    @property
+    def family(self) -> str:
+        """Its class, "" if it has none."""
+        return self.kind or FAMILY.get(self.name, "")
 
 
 def operator_named(kernel: str) -> str:
@@ -79,9 +89,7 @@ def case_of(
     if any(size < 0 for shape in inputs for size in shape):
         raise Unmapped("a size below 0")
     if name in ("add", "mul", "maximum"):
-        if len(inputs) < 2 or inputs[1] != first:
-            raise Unmapped("shapes are broadcast")
-        return Case(name, {"x1": first}, dtype)
+        return _two_operands(name, inputs, dtypes, dtype)
     if name == "matmul":
         return _product(inputs, dtypes, outputs, dtype)
     if name in ("addcdiv", "adam_w"):
@@ -93,6 +101,17 @@ def case_of(
     if name == "gelu":
         return _gelu(first, dtype, attributes.get("approximate"))
     return Case(name, {"x": first}, dtype)
+
+
+def _two_operands(name: str, inputs: Sequence[Shape], dtypes: Sequence[str], dtype: str) -> Case:
+    """A call of two operands; a second one that has a dtype and no shape is a scalar."""
+    if len(inputs) < 2 and len(dtypes) < 2:
+        raise Unmapped("the shape of one operand only")
+    first, second = inputs[0], inputs[1] if len(inputs) > 1 else ()
+    if apart(first, second):
+        raise Unmapped(f"shapes {list(first)} and {list(second)} do not broadcast")
+    kind = BROADCAST if merged(first, second).spread else ""
+    return Case(name, {"x1": first, "x2": second}, dtype, kind=kind)
 
 
 def _gelu(shape: Shape, dtype: str, asked: Any) -> Case:

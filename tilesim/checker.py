@@ -123,12 +123,17 @@ class Verdict(Shown):
         return () if self.ok else tuple(remedies(self.call, self.on, self.broken, self.failing))
 
     @property
+    def missing(self) -> str:
+        """What the chip does not have: "operator", or "dtype" if only that; "" unless the verdict is "unsupported"."""
+        return "" if self.verdict != "unsupported" else "dtype" if self.rules[0].ok else "operator"
+
+    @property
     def culprit(self) -> str:
         """The rule or the inequality that decided, with both numbers; "" if the shape passes."""
-        if self.verdict == "unsupported" and self.rules[0].ok:
+        if self.missing == "dtype":
             rule = next(rule for rule in self.broken if rule.status is None)
             return f"{self.operator} is not made for this dtype on {self.on.product}: {rule}"
-        if self.verdict == "unsupported":
+        if self.missing:
             return f"{self.operator} is not made for {self.on.product}; its products: {self.rules[0].expected}"
         if self.broken:
             return str(self.broken[0])

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pydantic import Field, PrivateAttr, ValidationError
 
+from tilesim.arguments import checked
 from tilesim.chip_problems import problems_of
 from tilesim.chip_tables import (
     Clock,
@@ -132,6 +133,7 @@ class Chip(Frozen):
         """The dotted key of every number, in the order of the file."""
         return tuple(figure.key for figure in self.figures())
 
+    @checked
     def get(self, key: str) -> int | float:
         """The number that `key` names; raises BadChip if there is no such key.
 
@@ -152,6 +154,7 @@ class Chip(Frozen):
             found += [name] if table.status == "guess" else [f"{name}.{key}" for key in table.guesses]
         return tuple(found)
 
+    @checked
     def override(self, changes: Mapping[str, float | str]) -> Chip:
         """A copy with other figures, checked like a chip file; all problems at once.
 
@@ -182,6 +185,7 @@ class Chip(Frozen):
         changed._overridden.update(self._overridden | before)  # noqa: SLF001  (its own kind)
         return changed
 
+    @checked
     def diff(self, other: Chip) -> dict[str, tuple[int | float | None, int | float | None]]:
         """The figures that differ: key to (this chip's, the other's), None where a chip does not have the key.
 

@@ -14,6 +14,7 @@ from tilesim.error_bands import Accuracy, accuracy
 from tilesim.errors import TilesimError
 from tilesim.prediction import Prediction, predict
 from tilesim.profiler_csv import Profiled, read_profile
+from tilesim.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """A profile against a chip: what was predicted, largest gain first, and what was not, longest time first."""
 
     chip: str
@@ -122,6 +123,15 @@ class Comparison:
             "kernels": [k.to_json() for k in self.kernels],
             "skipped": [x.to_json() for x in self.left],
         }
+
+    def __str__(self) -> str:
+        """One line: how much of the profile is compared."""
+        share = f" ({self.compared_us / self.time_us:.1%})" if self.time_us else ""
+        calls = f"{self.calls:,} {'call' if self.calls == 1 else 'calls'}"
+        return (
+            f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {calls} compared, "
+            f"{self.compared_us:,.1f} of {self.time_us:,.1f} us{share}"
+        )
 
 
 def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = None) -> Comparison:
@@ -176,7 +186,7 @@ def _compared(rows: list[Profiled], kind: str, chip: Chip, told: Case | None) ->
         prediction.fixed_us,
         prediction.fixed_from,
         _pipes(rows, prediction),
-        accuracy(chip, case.name),
+        accuracy(chip, case.name, kind=case.kind),
         case.note,
     )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from tilesim.errors import BadInput
+from tilesim.errors import BadInput, TilesimError
 from tilesim.operator import Call
 from tilesim.plan import Plan, planned
 from tilesim.timeline import simulate
+
+COMPOSITE: Final = "composite"
+"""The route of a plan of several launches."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def fusion_saving(plan: Plan) -> Saving:
     tiling refuses the shape.
     """
     call, fused = plan.call, plan.operator.fused
-    if plan.route != "composite" or fused is None:
+    if plan.route != COMPOSITE or fused is None:
         raise BadInput("fusion", [f"{plan.operator.name} runs by the route {plan.route!r}; there is nothing to fuse"])
     dtypes = fused.dtypes[plan.chip.family]
     if call.dtype not in dtypes:
@@ -69,6 +72,14 @@ def fusion_saving(plan: Plan) -> Saving:
     alone = Call(fused, call.dtype, call.specs, call.options, call.attributes, call.solution)
     one = planned(alone, plan.chip)
     return Saving(_toll(plan), _toll(one), one)
+
+
+def fusing_json(plan: Plan) -> dict[str, Any] | None:
+    """Both routes and what is saved as plain data, None where there is no composite or nothing to fuse into."""
+    try:
+        return fusion_saving(plan).to_json() if plan.route == COMPOSITE else None
+    except TilesimError:
+        return None
 
 
 def _toll(plan: Plan) -> Toll:

@@ -17,16 +17,23 @@ _NUMPY: Final[dict[str, np.dtype[Any]]] = {
     "int8": np.dtype(np.int8),
     "uint8": np.dtype(np.uint8),
     "int16": np.dtype(np.int16),
+    "uint16": np.dtype(np.uint16),
     "int32": np.dtype(np.int32),
+    "uint32": np.dtype(np.uint32),
     "int64": np.dtype(np.int64),
+    "uint64": np.dtype(np.uint64),
     "bool": np.dtype(np.bool_),
+    "complex64": np.dtype(np.complex64),
+    "complex128": np.dtype(np.complex128),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
 
 DTYPES: Final[tuple[str, ...]] = tuple(_NUMPY)
-"""The canonical names, floating point first."""
+"""The canonical names of what the vendor's tensors can hold, whether an operator takes it or not; floats first."""
 
 FLOATS: Final[tuple[str, ...]] = ("float16", "bfloat16", "float32", "float64")
-"""The floating-point ones."""
+"""The floating-point ones that are computed with."""
 
 _ALIASES: Final[dict[str, str]] = {
     "half": "float16",
@@ -80,7 +87,7 @@ def itemsize(dtype: str) -> int:
     """Bytes of one element.
 
     >>> [itemsize(dtype) for dtype in DTYPES]
-    [2, 2, 4, 8, 1, 1, 2, 4, 8, 1]
+    [2, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8, 16, 1, 1]
     """
     return numpy_dtype(dtype).itemsize
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilesim.cases import FAMILY
+from tilesim.cases import BROADCAST, FAMILY
 from tilesim.chip import Chip, load_shipped
+from tilesim.operands import is_broadcast
+from tilesim.operator import Call
 
 TABLE = Path(__file__).parent / "data" / "accuracy.csv"
 COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_mape", "held_out_worst", "source")
@@ -27,7 +29,7 @@ class Accuracy:
 
     chip: str
     kind: str
-    """The class: elementwise, glu, norm, softmax, quant or matmul; "" if the operator has none."""
+    """The class: elementwise, broadcast, glu, norm, softmax, quant or matmul; "" if the operator has none."""
     rows: int = 0
     mape: float = math.nan
     """Mean absolute error [%]."""
@@ -60,16 +62,24 @@ class Accuracy:
         return f"±{self.band:.0f} % ({self.rows} {self.kind} kernels of {self.chip}, worst {worst:+.0f} %)"
 
 
-def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None = None) -> Accuracy:
+def known_accuracy(call: Call, chip: Chip) -> Accuracy:
+    """The error band that is known for the times of a call on a chip."""
+    name = call.operator.name
+    kind = BROADCAST if name in FAMILY and is_broadcast(call) else ""
+    return accuracy(chip, name, call.options, kind)
+
+
+def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None = None, kind: str = "") -> Accuracy:
     """The error band that is known for estimates of an operator on a chip.
 
-    With `options` of a call, what is known of the form that they choose.
+    With `options` of a call, what is known of the form that they choose; `kind` is its class, where that is not the
+    operator's.
 
     >>> accuracy("ascend910b4", "softmax").validated
     False
     """
     name = chip if isinstance(chip, str) else chip.name
-    kind = FAMILY.get(operator, "")
+    kind = kind or FAMILY.get(operator, "")
     if not kind:
         return Accuracy(name, kind, why=f"no kernel like {operator} was compared with a measurement")
     if options is not None and operator == "gelu" and not options.get("approximate"):

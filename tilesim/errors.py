@@ -40,10 +40,10 @@ class BadInput(TilesimError):
     exit_code = 2
 
     def __init__(self, subject: str, problems: Sequence[str]) -> None:
-        """Keep what was looked at and at least one problem with it."""
+        """Keep what was looked at and at least one problem with it, each a line whatever values it shows."""
         super().__init__(subject, problems)
         self.subject = subject
-        self.problems = tuple(problems)
+        self.problems = tuple(" ".join(p.split()) if "\n" in p else p for p in problems)
 
     def __str__(self) -> str:
         """One line: the subject, then its problems."""

@@ -31,7 +31,7 @@ class Part:
 def parts(phase: Phase) -> Mapping[Instr, Part]:
     """What every vector instruction of a phase pays of its function."""
     found: dict[Instr, Part] = {}
-    for run in runs(phase.body, lambda instr: instr.pipe == "v"):
+    for run in runs(phase.body, "v"):
         _price(phase, run, found)
     return found
 

@@ -1,33 +1,40 @@
-"""Verdicts, plans and timelines as HTML for notebooks: small, self-contained, in the colours of the page around them.
+"""Results as HTML for notebooks: small, self-contained, in the colours of the page around them.
 
 The pieces are those of a report; a style of its own, for the class `tilesim`, reaches nothing else on the page.
 """
 
 from __future__ import annotations
 
+from tilesim.buffers import BuffersVerdict
 from tilesim.calls import in_words
 from tilesim.checker import Verdict
-from tilesim.error_bands import accuracy
+from tilesim.compare import Comparison
+from tilesim.error_bands import known_accuracy
+from tilesim.html_tables import page
 from tilesim.lanes import lanes
 from tilesim.memory_map import planned
 from tilesim.plan import Plan
 from tilesim.report import environment
 from tilesim.report_facts import Facts, fits_next, inequality, limiting, plan_facts, time_facts
+from tilesim.table import Table
 from tilesim.timeline import Timeline, simulate
+from tilesim.validate import Validation
 
 BUFFERS = 12
 """As many buffers does a verdict list."""
 
 
 def html(what: object) -> str:
-    """A verdict, plan or timeline as a piece of HTML. Raises TypeError for anything else."""
+    """A result as a piece of HTML. Raises TypeError for what is none."""
     if isinstance(what, Verdict):
         return _rendered("verdict", what, _verdict(what))
     if isinstance(what, Plan):
         return _rendered("plan", what.verdict, _plan(what))
     if isinstance(what, Timeline):
         return _rendered("timeline", what.plan.verdict, _timeline(what))
-    raise TypeError(f"{type(what).__name__} is not shown as HTML, only Verdict, Plan and Timeline are")
+    if isinstance(what, Table | BuffersVerdict | Comparison | Validation):
+        return environment().get_template("notebook_tables.html.jinja").render(page=page(what).to_json(), zip=zip)
+    raise TypeError(f"{type(what).__name__} is not shown as HTML, only results are")
 
 
 def _rendered(kind: str, verdict: Verdict, facts: Facts) -> str:
@@ -71,5 +78,5 @@ def _timeline(timeline: Timeline) -> Facts:
     return {
         "time": time_facts(timeline),
         "lanes": lanes(timeline, longest.name).to_json() if longest and longest.cycles else None,
-        "accuracy": str(accuracy(plan.chip, plan.operator.name, plan.call.options)),
+        "accuracy": str(known_accuracy(plan.call, plan.chip)),
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 GAP: Final = 2
 """Letters between the columns of a table."""
+USUAL: Final = 0.9
+"""The share of cells for which a column of prose is made wide enough before one gets room for its longest."""
 TIED: Final = "\N{NO-BREAK SPACE}"
 """In place of a space at which no line may end; it is laid out as a space."""
 
@@ -61,10 +64,11 @@ def blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int 
     """
     cells = [[column.title for column in columns], *(list(row) for row in rows)]
     natural = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    usual = [_usual(column, [row[i] for row in cells[1:]]) for i, column in enumerate(columns)]
     least = [_least(column, [row[i] for row in cells]) for i, column in enumerate(columns)]
     out: list[Block] = []
     for places in _parted(least, width):
-        widths = _widths(places, columns, natural, least, width)
+        widths = _widths(places, columns, (usual, natural), least, width)
         lines = tuple(
             tuple(tuple(wrapped(row[i], size, 0)) for i, size in zip(places, widths, strict=True)) for row in cells
         )
@@ -93,17 +97,32 @@ def _parted(least: Sequence[int], width: int | None) -> list[tuple[int, ...]]:
 
 
 def _widths(
-    places: Sequence[int], columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], width: int | None
+    places: Sequence[int],
+    columns: Sequence[Column],
+    goals: Sequence[Sequence[int]],
+    least: Sequence[int],
+    width: int | None,
 ) -> tuple[int, ...]:
-    """Widths between least and natural: room goes to those broken last, then to where least lacks, last to titles."""
+    """Widths between least and the last of `goals`, which is natural.
+
+    Of each goal in turn, room goes to columns broken last, then to where least lacks, last to titles.
+    """
     if width is None:
-        return tuple(natural[i] for i in places)
+        return tuple(goals[-1][i] for i in places)
     sizes = {i: least[i] for i in places}
     left = width - _whole(list(sizes.values()))
-    for i in sorted(places, key=lambda i: (not columns[i].last, not columns[i].prose, natural[i] - least[i])):
-        more = max(min(left, natural[i] - least[i]), 0)
-        sizes[i], left = sizes[i] + more, left - more
+    for goal in goals:
+        lacks = {i: max(goal[i] - sizes[i], 0) for i in places}
+        for i in sorted(places, key=lambda i: (not columns[i].last, not columns[i].prose, lacks[i])):
+            more = max(min(left, lacks[i]), 0)
+            sizes[i], left = sizes[i] + more, left - more
     return tuple(sizes.values())
+
+
+def _usual(column: Column, cells: Sequence[str]) -> int:
+    """The width that is enough for all but the longest cells of prose; for all of a column that is broken last."""
+    sizes = sorted(map(len, cells))
+    return sizes[-1 if column.last else math.ceil(USUAL * len(sizes)) - 1] if sizes and column.prose else 0
 
 
 def _whole(sizes: Sequence[int]) -> int:

@@ -22,7 +22,7 @@ from tilesim.samples import copy_in, product
 SHIPPED = Path(__file__).parent / "data" / "measured.csv"
 """The measured points that come with the package."""
 COLUMNS = ("chip", "operator", "shape", "dtype", "time_us", "tier", "attributes", "variant", "pipes_us", "source")
-"""Of a CSV file. Shapes are 2x3;3, attributes and variants key=value;key=value, pipes v=1.5;mte2=3."""
+"""Of a CSV file. Shapes are 2x3;3 or 2x3;scalar, attributes and variants key=value;key=value, pipes v=1.5;mte2=3."""
 PIPES = {
     "aiv_vec_time": "v",
     "aiv_mte2_time": "mte2",
@@ -34,6 +34,8 @@ PIPES = {
 }
 """Pipe times as the profiler calls them -> our pipes."""
 EMPTY = "empty kernel"
+SCALAR = "scalar"
+"""The shape of a tensor without axes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Measurement:
     @property
     def text(self) -> str:
         """Operator, dtype and shapes in one line."""
-        shapes = " ".join("x".join(map(str, s)) or "scalar" for s in self.shapes)
+        shapes = " ".join("x".join(map(str, s)) or SCALAR for s in self.shapes)
         return f"{self.operator} {self.dtype} {shapes}".strip()
 
 
@@ -100,7 +102,7 @@ def measured_csv(rows: Iterable[Measurement]) -> str:
         values = [
             r.chip,
             r.operator,
-            ";".join("x".join(map(str, s)) for s in r.shapes),
+            ";".join("x".join(map(str, s)) or SCALAR for s in r.shapes),
             r.dtype,
             f"{r.time_us:g}" if r.time_us < 1e5 else f"{r.time_us:.0f}",
             r.tier,
@@ -128,7 +130,11 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
     for number, line in enumerate(reader, 2):
         cells = {k: (v or "").strip() for k, v in line.items() if isinstance(k, str)}
         try:
-            shapes = tuple(tuple(int(n) for n in part.split("x")) for part in cells["shape"].split(";") if part)
+            shapes = tuple(
+                () if part == SCALAR else tuple(int(n) for n in part.split("x"))
+                for part in cells["shape"].split(";")
+                if part
+            )
             time_us = float(cells["time_us"])
             pipes = {k: float(v) for k, v in _pairs(cells.get("pipes_us", "")).items()}
         except ValueError as error:

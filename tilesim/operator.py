@@ -211,6 +211,8 @@ class Operator:
     """Which of several kernels runs."""
     computed: Callable[[Mapping[str, int]], Mapping[str, int]] = _nothing_computed
     """Further sizes that the kernel uses, from the dims: tokens, groups ..."""
+    axes: Callable[[Call], Mapping[str, int]] = lambda _: {}
+    """Further sizes that the kernel uses, from the shapes of tensors of any rank."""
     tiles: Callable[[Call, Chip], Mapping[str, int]] = _no_tiles
     """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
@@ -262,7 +264,7 @@ class Operator:
         problems = []
         for t in self.tensors:
             for word in t.shape.split():
-                names = [part for part in word.split("*") if part and not part.isdigit()]
+                names = [part for part in word.lstrip("~").split("*") if part and not part.isdigit()]
                 unknown = [n for n in names if n not in self.derived and n not in {d.name for d in self.dims}]
                 problems += [f"tensor '{t.name}' has the shape '{t.shape}', in which '{n}' is no dim" for n in unknown]
             if t.option and t.option not in {o.name for o in self.options}:
@@ -320,7 +322,7 @@ class Call:
     @property
     def env(self) -> dict[str, Any]:
         """The values of all names that sizes and scalars of the kernel can have."""
-        return {**self.attributes, **self.dims, **self.operator.computed(self.dims)}
+        return {**self.attributes, **self.dims, **self.operator.computed(self.dims), **self.operator.axes(self)}
 
     def spec(self, name: str) -> TensorSpec | None:
         """The tensor called `name`, None if it is null or not known."""

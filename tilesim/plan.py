@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilesim.arguments import checked
 from tilesim.calls import Given, bind
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
@@ -128,6 +129,7 @@ class Plan(Shown):
         whole = budget(self.kernel, self.chip, "ub").bind(self.sizes)
         return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
 
+    @checked
     def graph(self, tiles: int | None = None) -> nx.DiGraph:
         """Its copies and computations as a networkx graph; with `tiles`, so many tiles of every loop told apart."""
         return graph(self, tiles)
@@ -155,6 +157,7 @@ class Plan(Shown):
             "ub_used_bytes": self.ub_used_bytes,
             "ub_available_bytes": self.ub_available_bytes,
             "phases": [_phase_json(phase) for phase in self.phases],
+            **self.known(),
         }
 
 

@@ -229,8 +229,9 @@ def buffer_map(plan: Plan, phase: str = "") -> Figure:
     with styled():
         figure = new_figure(8.6, 1.35 + 0.98 * len(maps))
         panels = figure.subplots(len(maps), 1, squeeze=False)[:, 0]
+        numbers = {one.phase: itertools.count(1) for one in maps}
         for axes, one in zip(panels, maps, strict=True):
-            _draw_map(axes, one)
+            _draw_map(axes, one, numbers[one.phase])
         panels[-1].set_xlabel("offset [KiB]")
         figure.suptitle(
             f"{plan.kernel.name} on {plan.chip.soc}: memory of a core",
@@ -243,11 +244,12 @@ def buffer_map(plan: Plan, phase: str = "") -> Figure:
     return figure
 
 
-def _draw_map(axes: Axes, one: MemoryMap) -> None:
+def _draw_map(axes: Axes, one: MemoryMap, numbers: Iterator[int]) -> None:
+    """Draw a memory, its buffers marked with the next of the phase's `numbers`, so that a number means one buffer."""
     from matplotlib.patches import Rectangle  # noqa: PLC0415 - see _draw_lines
 
     extent = one.extent_bytes / 1024
-    names, number = [], 0
+    names = []
     for block in one.blocks:
         x, width = block.offset_bytes / 1024, block.bytes / 1024
         colour = KIND_COLOURS[block.kind]
@@ -260,7 +262,7 @@ def _draw_map(axes: Axes, one: MemoryMap) -> None:
             axes.plot([x + width * slot / block.slots] * 2, [0, 1], color=INK, linewidth=0.5, linestyle=(0, (2, 2)))
         if block.kind in ("free", "kept", "hidden"):
             continue
-        number += 1
+        number = next(numbers)
         names.append(f"{number} {block.name} {block.bytes:,}{f' ({block.slots} slots)' if block.slots > 1 else ''}")
         if width / block.slots > LEAST_SHARE * len(str(number)) * extent:
             axes.text(x + width / block.slots / 2, 0.5, str(number), ha="center", va="center", fontsize=7.5)

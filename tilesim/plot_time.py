@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilesim.error_bands import known_accuracy
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.lanes import WORDS, Excerpt, lanes
 from tilesim.plan import Plan
@@ -21,7 +22,6 @@ from tilesim.plot_style import (
     whole_numbers,
 )
 from tilesim.roofline import roofline as roofline_of
-from tilesim.sweep import known_accuracy
 from tilesim.timeline import Timeline, simulate
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any
 from tilesim import dtypes
 from tilesim.operator import Argument, Attribute, Dimension, Operator, Option, result
 from tilesim.program import Kernel, Phase, Target
-from tilesim.rules import dtype_same, dtype_supported, not_null, shape
+from tilesim.rules import broadcasts, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.sizes import Size, ceil_div, dim
 from tilesim.views import Buffer, Tensor, Value, View
 
@@ -28,6 +28,8 @@ VECTOR_CORES = dim("vector_cores")
 """The vector cores that a phase may use, known when a tile is decided."""
 UNIT = 64
 """Elements in whose multiples an axis is split and cut, a vector of 256 bytes in float32."""
+MOST_AXES = 8
+"""Of operands that are broadcast. Source: vendor's documents of aclnnAdd, aclnnMul, aclnnMaximum."""
 X = Dimension("X", least=0)
 """All elements of a tensor of any rank."""
 FLOATS = ("float32", "float16", "bfloat16")
@@ -99,8 +101,8 @@ def flat_tiles(
     k: Kernel, p: Phase, *, slots: int = 2, cap: int | None = None, cap_reason: str = "no larger copy gains anything"
 ) -> Iterator[Tile]:
     """The one symbolic tile of a phase over all elements, at most a good copy of every tensor or `cap` elements."""
-    lead = next(iter(t for t in k.tensors.values() if t is not None))
-    whole = math.prod(lead.shape, start=Size.of(1))
+    *_, last = (t for t in k.tensors.values() if t is not None)
+    whole = math.prod(last.shape, start=Size.of(1))
     most = copy_elements(k.dtype) if cap is None else Size.of(cap)
     tile = p.tile("elements", most, UNIT, cap_reason)
     for n in p.loop("x", whole, tile, split="ceil", unit=UNIT):
@@ -119,9 +121,13 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     options: Sequence[Option] = (),
     families: Mapping[str, Sequence[str]] = FAMILIES,
     positive: str = "",
+    spread: bool = False,
     **more: Any,
 ) -> Operator:
-    """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`."""
+    """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`.
+
+    With `spread` the two inputs have shapes that broadcast to it.
+    """
     names = inputs.split()
     results = tuple(outputs) or (result("y", "*X", alias="out"),)
     others = [t.name for t in results if not t.dtype]
@@ -130,7 +136,7 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
         api=api or f"aclnn{name.title().replace('_', '')}",
         about=about,
         dims=(X,),
-        tensors=(*(Argument(n, "*X", positive=n in positive.split()) for n in names), *results),
+        tensors=(*(Argument(n, "~X" if spread else "*X", positive=n in positive.split()) for n in names), *results),
         lead=names[0],
         attributes=attributes,
         options=options,
@@ -140,34 +146,10 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
             *not_null(*names, *(t.name for t in results)),
             dtype_supported(names[0]),
             *(dtype_same(n, names[0]) for n in (*names[1:], *others)),
-            *(shape(n) for n in (*names[1:], *(t.name for t in results))),
+            *(rank(n, 0, MOST_AXES) for n in names if spread),
+            *(broadcasts(n, names[0]) if spread else shape(n) for n in names[1:]),
+            *(shape(t.name) for t in results),
         ),
         kernel=kernel,
         **more,
     )
-
-
-def two_operands(op: str) -> Callable[[Kernel], None]:
-    """The kernel of an instruction of two operands: in their own dtype, bfloat16 through float32.
-
-    Without `double_buffer` a tile waits for the one before; `spread` puts half a round of bank groups between the
-    operands, so that a vector of one is not read from the groups of the other.
-    """
-
-    def kernel(k: Kernel) -> None:
-        slots = 2 if k.options.get("double_buffer", True) else 1
-        wide = k.dtype == "bfloat16"
-        with k.vector(k.name) as p:
-            for t in flat_tiles(k, p, slots=slots):
-                first = t.load("x1", widen=wide)
-                if k.options.get("spread"):
-                    p.buffer("gap", UNIT, "float32", reserved=True)
-                second = t.load("x2", widen=wide)
-                out = t.room("y") if wide else t.buffer("yOut", k.dtype, slots)
-                t.store(p.emit(op, first, second, out=out), "y")
-
-    return kernel
-
-
-LAYOUT = (Option("double_buffer", default=True), Option("spread", default=False))
-"""Choices of `two_operands` that change when things happen, not what they are."""

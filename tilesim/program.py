@@ -302,6 +302,12 @@ class Kernel:
             raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller())
         return found
 
+    def shaped(self, name: str, *shape: Size | int) -> Tensor:
+        """A tensor of the operator, of another shape than declared from now on: of axes that other names stand for."""
+        made = self[name].reshape(*shape)
+        self.tensors = {**self.tensors, name: made}
+        return made
+
     @contextmanager
     def phase(self, name: str, core_kind: str, note: str = "") -> Iterator[Phase]:
         """A phase to record into."""

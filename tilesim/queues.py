@@ -1,8 +1,8 @@
 """Copies in flight: those that follow each other without another instruction between them wait for the memory once.
 
-A pipe takes the next copy while the data of the last one is still under way. So a run of copies on one pipe, loops of
-nothing else among them, pays the latency of its path once, which is laid on its copies in equal parts: every price stays
-a constant of the instruction and its tile.
+A pipe takes the next copy while the data of the last one is still under way, as long as not too many bytes are. So a
+run of small copies on one pipe, loops of nothing else among them, pays the latency of its path once, which is laid on
+its copies in equal parts: every price stays a constant of the instruction and its tile.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class Queue:
 
     def copies(self, sizes: Sizes) -> int:
         """How many copies follow each other."""
-        return sum(math.prod(_trips(loop, sizes) for loop in loops) for loops in self.around)
+        return sum(math.prod((_trips(loop, sizes) for loop in loops), start=1) for loops in self.around)
 
 
 def _trips(loop: Loop, sizes: Sizes) -> int:
-    return max(1, -(-loop.extent.bind(sizes) // max(loop.tile.bind(sizes), 1)))
+    return max(1, int(-(-loop.extent.bind(sizes) // max(loop.tile.bind(sizes), 1))))
 
 
 def queues(phase: Phase) -> Mapping[Instr, Queue]:
     """The run that every copy of a phase is in."""
     found: dict[Instr, Queue] = {}
     for pipe in dict.fromkeys(i.pipe for i in phase.instructions() if i.op in COPIES):
-        for run in runs(phase.body, lambda instr, pipe=pipe: instr.op in COPIES and instr.pipe == pipe):
+        for run in runs(phase.body, pipe):
             inside = [(node, loops) for node, loops in walk(run) if isinstance(node, Instr)]
             queue = Queue(tuple(loops for _, loops in inside))
             found |= dict.fromkeys((instr for instr, _ in inside), queue)

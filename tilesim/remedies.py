@@ -112,7 +112,7 @@ def tile_limits(call: Call, chip: Chip) -> dict[str, int | None]:
     """The largest tile that each phase with one tile has room for, by "phase.tile", however long its axis is."""
     found: dict[str, int | None] = {}
     call = lifted(call)
-    env = call.dims
+    env = call.env
     for inequality in limits_of(call, chip):
         names = list(inequality.minimum)
         if len(names) != 1 or names[0] not in inequality.left.names():

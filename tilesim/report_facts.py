@@ -12,7 +12,7 @@ from typing import Any
 from tilesim import isa, memory_map
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip
-from tilesim.error_bands import accuracy
+from tilesim.error_bands import known_accuracy
 from tilesim.errors import TilesimError
 from tilesim.judge import Balance
 from tilesim.lanes import lanes
@@ -76,7 +76,7 @@ def facts(answer: Answer) -> Facts:
         out["flow"] = flow(plan)
         out["listing"] = listing(plan, where=False) if plan.phases else ["nothing is launched"]
         out["figures"] = figures(timeline)
-        out["accuracy"] = str(accuracy(verdict.on, verdict.operator, plan.call.options))
+        out["accuracy"] = str(known_accuracy(plan.call, verdict.on))
     return out
 
 

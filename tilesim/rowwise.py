@@ -57,6 +57,11 @@ def column_tiles(k: Kernel, p: Phase, row: Size, carry: Sequence[Target] = ()) -
     yield from p.loop("column", row, dim("columns", UNIT), carry=carry)
 
 
+def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
+    """The tile of as many rows of `pitch` elements as a good copy has."""
+    return p.tile("rows", ceil_div(copy_elements(k.dtype) + 1, pitch) - 1, 1, "no larger copy gains anything")
+
+
 def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, by_column: bool = False) -> Iterator[tuple[Range, Range]]:
     """(rows, columns) of the one symbolic tile of a phase over both axes, of a good copy of every tensor.
 
@@ -71,7 +76,6 @@ def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, by_column: bool = 
                 yield n, c
         return
     pitch = align(columns, block)
-    tile = p.tile("rows", ceil_div(most + 1, pitch) - 1, 1, "no larger copy gains anything")
-    for n in p.loop("row", rows, tile, split="ceil"):
+    for n in p.loop("row", rows, rows_of_a_copy(k, p, pitch), split="ceil"):
         for c in p.loop("column", row, columns):
             yield n, c

@@ -9,6 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tilesim.axes import apart
 from tilesim.chip import Chip
 from tilesim.operator import Call, Dimension, Operator, Outcome, Rule
 from tilesim.shapes import INT64_MAX
@@ -150,6 +151,22 @@ def shape(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = N
         ok = spec is None or (pattern.ranks(spec.shape) if expected is None else spec.shape == expected)
         values = "" if expected is None else f" = {_list(expected)}"
         return Outcome(ok, f"[{', '.join(pattern.text.split())}]{values}", _shown(call, name, _list))
+
+    return Rule(f"{name} shape", status, test, name, tiling=tiling)
+
+
+def broadcasts(name: str, with_: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that the shapes of two tensors broadcast to each other."""
+
+    def test(call: Call, _: Chip) -> Outcome:
+        spec, other = call.spec(name), call.spec(with_)
+        if spec is None or other is None:
+            return Outcome(ok=True, expected=f"broadcasts with {with_}", given=_shown(call, name, _list))
+        wrong = apart(other.shape, spec.shape)
+        wanted = " and ".join(f"{a} or 1 on axis {i}" for i, a, _ in wrong)
+        given = " and ".join(str(b) for *_, b in wrong)
+        expected = f"{wanted}, as {with_} {_list(other.shape)}" if wrong else f"broadcasts with {_list(other.shape)}"
+        return Outcome(not wrong, expected, f"{given} of {_list(spec.shape)}" if wrong else _list(spec.shape))
 
     return Rule(f"{name} shape", status, test, name, tiling=tiling)
 

@@ -77,6 +77,7 @@ def search(
     *,
     dtype: str | None = None,
     phase: str | None = None,
+    tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> list[Candidate]:
     """Ranked ways to tile every phase of a call (or one phase), those of the phase that takes longest first.
@@ -84,10 +85,11 @@ def search(
     Tile sizes by halves and equal parts of the largest, one to three slots, fewer cores; of a matrix product all tiles
     and grids that the planner considers. What does not fit says which memory lacks how many bytes; what cannot be
     faster than the best says so by its longest pipe. Phases are searched one by one, with the others as planned; where
-    a later phase reads one partial result a core, the cores stay. Raises what `plan` raises.
+    a later phase reads one partial result a core, the cores stay. With `tiles` by hand the plan that is searched is the
+    one that `plan` makes of them. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return searched(planned(call, chip if isinstance(chip, Chip) else load_chip(chip)), phase)
+    return searched(planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles), phase)
 
 
 def searched(plan: Plan, phase: str | None = None) -> list[Candidate]:

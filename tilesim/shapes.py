@@ -1,7 +1,7 @@
 """Shapes as documents write them, "B S C*H" or "*X 2*N *Y", matched against the shapes that were given.
 
 A starred name is a run of axes of any length, folded into one size: their product. Where two runs stand around one
-axis, an attribute of the operator says which axis that is.
+axis, an attribute of the operator says which axis that is. "~X" is a run that is broadcast to X with others like it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from tilesim.axes import broadcast
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput
 from tilesim.sizes import ONE, Size
@@ -88,10 +89,22 @@ class Solution:
     folds: dict[str, tuple[int, ...]] = field(default_factory=dict)
     split: int | None = None
     """The axis between two folded runs, as the attribute gives it (negative: from the end)."""
+    stated: set[str] = field(default_factory=set)
+    """The names whose value was given as a number, which shapes that broadcast do not change."""
 
     def bind(self, name: str, value: int) -> None:
         """Keep `value` for `name` unless it has one."""
         self.sizes.setdefault(name, value)
+
+    def spread(self, name: str, shape: tuple[int, ...]) -> None:
+        """Broadcast the axes behind a folded name with those of `shape`, as far as that can be."""
+        wider = broadcast(self.folds.get(name, shape), shape)
+        size = math.prod(wider or ())
+        if wider is None or (name in self.folds and name in self.stated and size != self.sizes[name]):
+            return
+        self.folds[name] = wider
+        if name not in self.stated:
+            self.sizes[name] = size
 
     def complete(self, other: Self) -> None:
         """Keep what `other` says of names that have no value yet."""
@@ -115,11 +128,13 @@ class Pattern:
 
     text: str
     axes: tuple[Size | str, ...]
+    spread: bool = False
+    """Whether it is one run that is broadcast."""
 
     @classmethod
     def parsed(cls, text: str, names: Mapping[str, Size]) -> Self:
         """The pattern that `text` writes with `names`; raises KeyError for a name that is not among them."""
-        return cls(text, tuple(_axis(word, names) for word in text.split()))
+        return cls(text, tuple(_axis(word, names) for word in text.split()), text.startswith("~"))
 
     @property
     def shape(self) -> tuple[Size | str, ...]:
@@ -150,7 +165,9 @@ class Pattern:
         for axis, length in zip(self.axes, runs, strict=True):
             part = tuple(shape[start : start + length])
             start += length
-            if isinstance(axis, str):
+            if isinstance(axis, str) and self.spread:
+                into.spread(axis, part)
+            elif isinstance(axis, str):
                 into.folds.setdefault(axis, part)
                 into.bind(axis, math.prod(into.folds[axis]))
             elif len(axis.names()) == 1 and axis == Size.of(next(iter(axis.terms[0][0]))):
@@ -199,6 +216,6 @@ class Pattern:
 
 def _axis(word: str, names: Mapping[str, Size]) -> Size | str:
     """One axis of a pattern: a folded name, or a product of names and numbers."""
-    if word.startswith("*"):
+    if word.startswith(("*", "~")):
         return word[1:]
     return math.prod((Size.of(int(part)) if part.isdigit() else names[part] for part in word.split("*")), start=ONE)

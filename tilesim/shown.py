@@ -1,9 +1,12 @@
-"""What notebooks show as HTML. The drawing is done in a higher layer, which is loaded when something is first shown."""
+"""What higher layers do for a result: they draw it for notebooks, and know more of it than its own layer does.
+
+They are loaded when it is first asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class Shown:
@@ -11,8 +14,15 @@ class Shown:
 
     drawn_by: ClassVar[Callable[[object], str] | None] = None
     """Draws any of them; the package puts it here."""
+    known_of: ClassVar[Callable[[object], dict[str, Any]] | None] = None
+    """What higher layers know of any of them, as plain data; the package puts it here."""
 
     def _repr_html_(self) -> str | None:
         """The result as HTML, for IPython and Jupyter; None if nobody draws it."""
         draw = Shown.drawn_by
         return draw(self) if draw is not None else None
+
+    def known(self) -> dict[str, Any]:
+        """What higher layers know of the result, as plain data; nothing if nobody does."""
+        know = Shown.known_of
+        return know(self) if know is not None else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,13 +12,13 @@ from tilesim.calls import Given, bind
 from tilesim.checker import judged
 from tilesim.chip import Chip, load_chip
 from tilesim.chip_text import toml_value
-from tilesim.errors import BadChip, BadInput
+from tilesim.errors import BadInput
 from tilesim.operator import Call, Operator
 from tilesim.ops import load_operator
-from tilesim.plan import Plan, planned
+from tilesim.plan import Plan
 from tilesim.sweep import unit_of
 from tilesim.timeline import simulate
-from tilesim.whatif import replanned, step_of
+from tilesim.whatif import attempted, step_of
 
 FARTHEST: Final = 1024
 """No value is looked for that is so many times larger or smaller than the chip's."""
@@ -106,13 +106,15 @@ def solve(  # the arguments of a check, and what is asked for
     *,
     time_us: float | None = None,
     dtype: str | None = None,
+    tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Answer:
     """The least value of a figure with which the call fits; with `time_us` the least with which it takes no longer.
 
     Of a figure of which less is better (a latency, a reserve), the greatest. Found by trying values up to 1024 times
     the chip's and down to that part of it, then by bisection between the last that does not do and the first that does:
-    a memory to a block of 32 bytes, cores to one, rates to four digits. Every value was checked and planned.
+    a memory to a block of 32 bytes, cores to one, rates to four digits. Every value was checked and planned, with
+    `tiles` fixed by hand as in `plan`.
 
     >>> answer = solve("glu_backward", {"self": (64, 65536)}, "ascend950pr", "memory.ub.size_bytes")
     >>> answer.ok, answer.kind
@@ -121,15 +123,17 @@ def solve(  # the arguments of a check, and what is asked for
     Raises BadInput for what is no key, and as `check` does.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return solved(call, chip if isinstance(chip, Chip) else load_chip(chip), key, time_us)
+    return solved(call, chip if isinstance(chip, Chip) else load_chip(chip), key, time_us, tiles)
 
 
-def solved(call: Call, base_chip: Chip, key: str, time_us: float | None = None) -> Answer:
+def solved(
+    call: Call, base_chip: Chip, key: str, time_us: float | None = None, tiles: Mapping[str, int] | None = None
+) -> Answer:
     """The answer of `solve` for a call that is already made."""
     now = base_chip.get(key)
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
         raise BadInput("solve", [f"time_us is {time_us}, must be a number above 0"])
-    trials = _Trials(call, base_chip, key, timed=time_us is not None)
+    trials = _Trials(call, base_chip, key, tiles or {}, timed=time_us is not None)
 
     def does(value: float) -> bool:
         trial = trials[value]
@@ -153,9 +157,9 @@ def solved(call: Call, base_chip: Chip, key: str, time_us: float | None = None) 
 class _Trials:
     """The values that were tried, each once."""
 
-    def __init__(self, call: Call, chip: Chip, key: str, *, timed: bool) -> None:
-        self.call, self.chip, self.key, self.timed = call, chip, key, timed
-        self.base: Plan | None = planned(call, chip) if timed and judged(call, chip).ok else None
+    def __init__(self, call: Call, chip: Chip, key: str, tiles: Mapping[str, int], *, timed: bool) -> None:
+        self.call, self.chip, self.key, self.tiles, self.timed = call, chip, key, tiles, timed
+        self.base: Plan | None = attempted(call, chip, tiles)[1] if timed or tiles else None
         self.seen: dict[float, Trial] = {}
 
     def __getitem__(self, value: float) -> Trial:
@@ -175,14 +179,13 @@ class _Trials:
     def _tried(self, value: float) -> Trial:
         try:
             chip = self.chip.override({self.key: value})
-        except BadChip as error:
+            if not (self.timed or self.tiles):
+                return Trial(value, None, judged(self.call, chip).culprit)
+            verdict, plan = attempted(self.call, chip, self.tiles, self.base, [self.key])
+        except BadInput as error:
             return Trial(value, None, "; ".join(error.problems))
-        verdict = judged(self.call, chip)
-        if not verdict.ok:
+        if plan is None or not self.timed:
             return Trial(value, None, verdict.culprit)
-        if not self.timed:
-            return Trial(value, None)
-        plan = replanned(self.base, chip, [self.key]) if self.base else planned(self.call, chip)
         self.base = self.base or plan
         timeline = simulate(plan)
         return Trial(value, timeline.time_us, "", timeline.bottleneck)

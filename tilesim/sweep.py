@@ -12,7 +12,7 @@ from typing import Any, Final
 from tilesim.calls import Given, bind, mapping
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
-from tilesim.error_bands import Accuracy, accuracy
+from tilesim.error_bands import known_accuracy
 from tilesim.errors import BadChip, BadInput
 from tilesim.grid import MOST_VALUES, axes_of, settings_of
 from tilesim.judge import undecided
@@ -75,6 +75,9 @@ def sweep(
     dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
     lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, several)]
     count = math.prod(lengths)
+    if not count:
+        none = [name for name, some in (("chip", several), ("dtype", dtypes)) if not some]
+        raise BadInput("sweep", [f"no {name} is given" for name in none])
     if count > MOST_VALUES:
         raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
     calls = list(_calls(operator, axes, dtypes))
@@ -147,11 +150,6 @@ def time_cells(plan: Plan) -> list[Cell]:
     known = known_accuracy(plan.call, plan.chip)
     band = f"±{known.band:.0f}" if known.validated else "unvalidated"
     return [tiles_text(plan), cores, timeline.cycles, timeline.time_us, timeline.bottleneck, band]
-
-
-def known_accuracy(call: Call, chip: Chip) -> Accuracy:
-    """The error band that is known for the times of a call on a chip."""
-    return accuracy(chip, call.operator.name, call.options)
 
 
 def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:

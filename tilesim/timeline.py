@@ -242,8 +242,14 @@ class Timeline(Shown):
         return next(p for p in self.phases if p.name == self._plan_of(name).phase.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Its figures as plain data."""
+        """All of it as plain data, under the names of the command line's --json."""
+        plan = self.plan
         return {
+            "ok": plan.ok,
+            "operator": plan.operator.name,
+            "chip": plan.chip.name,
+            "dims": dict(plan.call.dims),
+            "dtype": plan.call.dtype,
             "cycles": self.cycles,
             "time_us": round(self.time_us, 6),
             "launch_us": round(self.launch_us, 6),
@@ -254,6 +260,7 @@ class Timeline(Shown):
             "estimate": self.estimate,
             "rests_on": {status: list(names) for status, names in self.rests_on.items()},
             "phases": [phase.to_json() for phase in self.phases],
+            **self.known(),
         }
 
     def _plan_of(self, name: str) -> PhasePlan:

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilesim.dtypes import numpy_dtype
+from tilesim.dtypes import is_float, numpy_dtype
 
 Array = Any
 
@@ -71,8 +71,8 @@ def difference(
 ) -> Difference:
     """How far `actual` in `dtype` is from `expected` in float64, of the same shape.
 
-    Where the reference is beyond the largest number of the dtype, infinity is right. Where an element's reference and
-    magnitude are zero, it must be zero.
+    Where the reference is beyond the largest number of a float dtype, infinity is right. Where an element's reference
+    and magnitude are zero, it must be zero.
     """
     result, ref = np.asarray(actual).astype(np.float64), np.asarray(expected, dtype=np.float64)
     beyond = (np.abs(ref) > _largest(dtype)) & np.isinf(result) & (np.sign(ref) == np.sign(result))
@@ -103,7 +103,7 @@ def ulp(values: Array, dtype: str) -> Array:
 
 
 def _largest(dtype: str) -> float:
-    return float(_format(dtype).max)
+    return float(_format(dtype).max) if is_float(dtype) else math.inf
 
 
 def _format(dtype: str) -> Any:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tilesim.chip import Chip
+from tilesim.error_bands import known_accuracy
 from tilesim.events import Event, event_count, widest
 from tilesim.files import write_text
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
-from tilesim.sweep import known_accuracy
 from tilesim.timeline import PhaseTime, Timeline, clock_hz, simulate
 
 LANES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilesim.isa import ISA, ROUTES
@@ -126,21 +126,21 @@ def walk(
             yield from walk(node.body, (*around, node))
 
 
-def runs(body: Sequence[Instr | Loop], wanted: Callable[[Instr], bool]) -> Iterator[list[Instr | Loop]]:
-    """The longest runs of nothing but wanted instructions, in program order.
+def runs(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
+    """The longest runs of nothing but instructions of a pipe, in program order.
 
     A loop of nothing else is part of a run, unless it is split over cores.
     """
     run: list[Instr | Loop] = []
     for node in body:
         inside = [n for n, _ in walk((node,))]
-        if all(wanted(n) if isinstance(n, Instr) else not n.split for n in inside):
+        if all(n.pipe == pipe if isinstance(n, Instr) else not n.split for n in inside):
             run.append(node)
             continue
         if run:
             yield run
         run = []
         if isinstance(node, Loop):
-            yield from runs(node.body, wanted)
+            yield from runs(node.body, pipe)
     if run:
         yield run

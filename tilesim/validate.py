@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from tilesim.cases import FAMILY
+from tilesim.cases import BROADCAST
 from tilesim.chip import Chip, load_chip
 from tilesim.errors import TilesimError
 from tilesim.fitting import Fit, fitted
 from tilesim.measured import Measurement, load_measured
 from tilesim.prediction import Prediction, predict
+from tilesim.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,16 @@ class Summary:
         order = correlation([c.predicted_us for c in compared], [c.row.time_us for c in compared])
         return cls(len(errors), fmean(sizes), median(sizes), max(errors, key=abs), fmean(errors), order)
 
+    def text(self, more: str = "") -> str:
+        """One line with all of it; `more` is what there is to say of rows that are not in it."""
+        if not self.rows:
+            return f"no row could be compared{more}"
+        rank = f", rank correlation {self.rank_correlation:.3f}" if self.rank_correlation is not None else ""
+        return (
+            f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} compared{more}: mean error {self.mape:.1f}%, "
+            f"median {self.median_ape:.1f}%, worst {self.worst:+.1f}%, bias {self.bias:+.1f}%{rank}"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The figures as plain data; null without rows."""
         shown = {"mape": self.mape, "median_ape": self.median_ape, "worst": self.worst, "bias": self.bias}
@@ -82,7 +93,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Shown):
     """Predicted against measured times on one chip."""
 
     chip: str
@@ -101,7 +112,10 @@ class Validation:
 
     @property
     def groups(self) -> dict[tuple[str, str], Summary]:
-        """(operator, dtype) -> its rows; kernels of the library and samples stand apart by their names."""
+        """(operator, dtype) -> its rows; samples stand apart from kernels of the library by their names.
+
+        So do calls whose shapes broadcast, as "maximum broadcast".
+        """
         return {key: Summary.of(rows) for key, rows in grouped(self.compared).items()}
 
     @property
@@ -119,8 +133,8 @@ class Validation:
         """Class of library operators -> its rows."""
         found: dict[str, list[Compared]] = {}
         for one in self.compared:
-            if one.row.library and one.row.case is not None and one.row.case.name in FAMILY:
-                found.setdefault(FAMILY[one.row.case.name], []).append(one)
+            if one.row.library and one.row.case is not None and one.row.case.family:
+                found.setdefault(one.row.case.family, []).append(one)
         return {name: Summary.of(rows) for name, rows in sorted(found.items())}
 
     @property
@@ -161,6 +175,11 @@ class Validation:
             **({"fit": self.fit.to_json()} if self.fit is not None else {}),
         }
 
+    def __str__(self) -> str:
+        """One line: the errors of all rows."""
+        left = f", {len(self.skipped):,} left out" if self.skipped else ""
+        return f"{self.chip}: {self.overall.text(left)}"
+
 
 def validate(
     measured: str | Path | Iterable[Measurement] | None,
@@ -172,7 +191,8 @@ def validate(
 
     `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
     A chip file of another name has the rows of its `soc`.
-    With `fit`, the chip's figures that have no public source are fitted to the rows first (needs scipy).
+    With `fit`, the chip's figures that have no public source are fitted to the rows first, without those whose shapes
+    broadcast (needs scipy).
     Raises BadInput for a file that cannot be read.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
@@ -180,7 +200,7 @@ def validate(
     mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
     if not fit:
         return compared_on(mine, chip)
-    result = fitted(mine, chip)
+    result = fitted([r for r in mine if r.case is None or r.case.kind != BROADCAST], chip)
     after = compared_on(mine, result.chip)
     return Validation(after.chip, after.compared, after.skipped, after.pipes_only, result)
 
@@ -209,7 +229,8 @@ def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared
     """(operator, dtype) -> rows, in the order of names."""
     found: dict[tuple[str, str], list[Compared]] = {}
     for one in compared:
-        found.setdefault((one.row.operator, one.row.dtype), []).append(one)
+        kind = one.row.case.kind if one.row.case is not None else ""
+        found.setdefault((f"{one.row.operator} {kind}".rstrip(), one.row.dtype), []).append(one)
     return dict(sorted(found.items()))
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilesim.calls import Given, bind
-from tilesim.checker import judged
+from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
 from tilesim.chip_tables import ON_CHIP
-from tilesim.errors import BadChip
+from tilesim.errors import BadInput, DoesNotFit
 from tilesim.operator import Call, Operator
 from tilesim.ops import load_operator
 from tilesim.plan import Plan, planned
@@ -91,59 +91,69 @@ def whatif(
     chip: Chip | str | Path,
     set: Mapping[str, Any],  # noqa: A002  (the word of the command line)
     dtype: str | None = None,
+    tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Table:
     """The table of one call on a chip under every combination of figures: verdict, tile, cycles, time and bound.
 
     `set` maps keys of the chip to a value, a list or a text such as "131072:262144:32768" (stop included). The change
-    of the time is against the chip as it is. Raises BadInput with all problems at once.
+    of the time is against the chip as it is. `tiles` are fixed by hand, as in `plan`. Raises BadInput with all problems
+    at once.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return varied(call, chip if isinstance(chip, Chip) else load_chip(chip), set)
+    return varied(call, chip if isinstance(chip, Chip) else load_chip(chip), set, tiles)
 
 
-def varied(call: Call, base_chip: Chip, settings: Mapping[str, Any]) -> Table:
+def varied(call: Call, base_chip: Chip, settings: Mapping[str, Any], tiles: Mapping[str, int] | None = None) -> Table:
     """The table of `whatif` for a call that is already made."""
     variants = list(chip_variants([base_chip], settings))
     keys = list(settings)
-    base = _plan_of(call, base_chip)
+    as_given, base = attempted(call, base_chip, tiles)
     base_us = simulate(base).time_us if base else None
     place = len(VERDICT_COLUMNS) + [c.name for c in TIME_COLUMNS].index("time_us") + 1
     change = Column("change", "%", "of the time, against the chip as it is")
     head = [*VERDICT_COLUMNS, *TIME_COLUMNS, REASON]
     rows = []
     for where, changed in variants:
-        verdict = judged(call, changed)
-        plan = replanned(base, changed, keys) if base and verdict.ok else None
-        cells = answers(verdict, plan=plan)
+        try:
+            verdict, plan = attempted(call, changed, tiles, base, keys)
+            cells = answers(verdict, plan=plan)
+        except BadInput as error:  # tiles by hand that the chip cannot have
+            cells = ["refused", *[None] * (len(head) - 2), "; ".join(error.problems)]
         time_us = cells[place - 1]
         more = percent_of(time_us, base_us) if isinstance(time_us, float) and base_us else None
         rows.append([*(where[key] for key in keys), *cells[:place], more, *cells[place:]])
     columns = [*(Column(key, unit_of(key)) for key in keys), *head[:place], change, *head[place:]]
     asked = ", ".join(f"{name} = {value}" for name, value in call.dims.items())
-    as_it_is = f"{base_us:,.1f} us" if base_us is not None else judged(call, base_chip).culprit
-    notes = [f"{asked}, {call.dtype}", f"{base_chip.name} as it is: {as_it_is}"]
+    as_it_is = f"{base_us:,.1f} us" if base_us is not None else as_given.culprit
+    notes = [f"{asked}, {call.dtype}{_by_hand(tiles)}", f"{base_chip.name} as it is: {as_it_is}"]
     notes += accuracy_notes([(call, base_chip)])
     return table_of(f"{call.operator.name} on {base_chip.name}", columns, rows, notes)
 
 
 def sensitivity(
-    op: Operator | str | Path, given: Given, chip: Chip | str | Path, *, dtype: str | None = None, **options: Any
+    op: Operator | str | Path,
+    given: Given,
+    chip: Chip | str | Path,
+    *,
+    dtype: str | None = None,
+    tiles: Mapping[str, int] | None = None,
+    **options: Any,
 ) -> Table:
     """The figures of the chip that the time of a call depends on, those that change it most first.
 
     Every figure is taken 10 % lower and 10 % higher, the others as they are, and the call is planned anew; only where a
     rate changes the time by less than 0.1 % do the tiles of matrix products stay. Whole numbers are rounded away from
-    the value, by one core or block at least. The notes tell which figures change nothing, and which were left alone and
-    why. Raises what `plan` raises.
+    the value, by one core or block at least. `tiles` are fixed by hand, as in `plan`. The notes tell which figures
+    change nothing, and which were left alone and why. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return weighed(call, chip if isinstance(chip, Chip) else load_chip(chip))
+    return weighed(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
 
 
-def weighed(call: Call, base_chip: Chip) -> Table:
+def weighed(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None = None) -> Table:
     """The table of `sensitivity` for a call that is already made."""
-    base = planned(call, base_chip)
+    base = planned(call, base_chip, tiles)
     base_us = simulate(base).time_us
     used = {key for phase in base.phases for key in figures_used(phase)}
     rows: list[tuple[float, list[Cell]]] = []
@@ -170,7 +180,7 @@ def weighed(call: Call, base_chip: Chip) -> Table:
         rows.append((weight, row))
     rows.sort(key=lambda pair: (-pair[0], str(pair[1][0])))
     notes = [
-        f"{base_us:,.1f} us with the chip as it is",
+        f"{base_us:,.1f} us with the chip as it is{_by_hand(tiles)}",
         *([f"without effect here: {_listed(base_chip, idle)}"] if idle else []),
         *(f"left alone, since {why}: {_listed(base_chip, keys)}" for why, keys in skipped.items()),
     ]
@@ -179,11 +189,33 @@ def weighed(call: Call, base_chip: Chip) -> Table:
     return table_of(title, SENSITIVITY_COLUMNS, [row for _, row in rows], notes)
 
 
-def replanned(base: Plan, chip: Chip, changed: Iterable[str]) -> Plan:
-    """The plan of the same call on a chip that differs in the figures `changed` only, as `planned` would make it.
+def attempted(
+    call: Call, chip: Chip, tiles: Mapping[str, int] | None, base: Plan | None = None, changed: Iterable[str] = ()
+) -> tuple[Verdict, Plan | None]:
+    """The verdict on a call with tiles by hand, and its plan if that is a yes; `base` and `changed` as of `replanned`.
 
-    What does not depend on those figures is taken over, with all that has been computed of it. Raises what `planned`
-    does.
+    Raises BadInput for tiles that the chip cannot have.
+    """
+    verdict = judged(call, chip)
+    if not verdict.ok:
+        return verdict, None
+    try:
+        return verdict, replanned(base, chip, changed) if base else planned(call, chip, tiles)
+    except DoesNotFit as error:
+        if not isinstance(error.verdict, Verdict):
+            raise
+        return error.verdict, None
+
+
+def _by_hand(tiles: Mapping[str, int] | None) -> str:
+    return f", {', '.join(f'{name}={size}' for name, size in tiles.items())} by hand" if tiles else ""
+
+
+def replanned(base: Plan, chip: Chip, changed: Iterable[str]) -> Plan:
+    """The plan of the same call and tiles by hand on a chip that differs in the figures `changed` only.
+
+    It is as `planned` would make it; what does not depend on those figures is taken over, with all that has been
+    computed of it. Raises what `planned` does.
     """
     changed = tuple(changed)
     return _taken_over(base, chip, changed, _tiles(base, _untouched(changed) & {"cube"}))
@@ -203,9 +235,9 @@ def _tiles(base: Plan, kinds: set[str]) -> dict[str, int]:
 
 def _taken_over(base: Plan, chip: Chip, changed: Sequence[str], tiles: Mapping[str, int]) -> Plan:
     """The plan on a changed chip with some tiles fixed, and the phases of `base` that the change does not touch."""
-    made = planned(base.call, chip, tiles)
+    made = planned(base.call, chip, {**tiles, **base.by_hand})
     if made.kernel is not base.kernel:
-        return planned(base.call, chip)
+        return planned(base.call, chip, base.by_hand)
     kinds = _untouched(changed)
     kept = {one.phase: one for one in base.phases if one.phase.core_kind in kinds}
     phases = tuple(kept.get(one.phase, one) for one in made.phases)
@@ -217,25 +249,18 @@ def percent_of(value: float, base: float) -> float:
     return 100.0 * (value / base - 1.0) if base else 0.0
 
 
-def _plan_of(call: Call, chip: Chip) -> Plan | None:
-    """The plan of a call, None if the check says no."""
-    return planned(call, chip) if judged(call, chip).ok else None
-
-
 def _time(base: Plan, base_us: float, key: str, value: float) -> tuple[float | None, str]:
     """The time of a plan with another value of one figure, or None and why there is none."""
     try:
         chip = base.chip.override({key: value})
-    except BadChip as error:
+        if not key.startswith(CHANGING_TILES):
+            time_us = simulate(_taken_over(base, chip, [key], _tiles(base, {"cube"}))).time_us
+            if abs(percent_of(time_us, base_us)) < HARDLY:
+                return time_us, ""
+        verdict, plan = attempted(base.call, chip, base.by_hand, base, [key])
+    except BadInput as error:
         return None, "; ".join(error.problems)
-    verdict = judged(base.call, chip)
-    if not verdict.ok:
-        return None, verdict.culprit
-    if not key.startswith(CHANGING_TILES):
-        time_us = simulate(_taken_over(base, chip, [key], _tiles(base, {"cube"}))).time_us
-        if abs(percent_of(time_us, base_us)) < HARDLY:
-            return time_us, ""
-    return simulate(replanned(base, chip, [key])).time_us, ""
+    return (simulate(plan).time_us, "") if plan else (None, verdict.culprit)
 
 
 def _moved(key: str, value: float, share: Fraction) -> int | float:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
 from tilesim.cli.inputs import chip_of, pairs_of
-from tilesim.cli.tables import shown
 from tilesim.cli.verdict import NO_STYLE, STYLES
 from tilesim.errors import BadInput
+from tilesim.table import shown
 
 if TYPE_CHECKING:
     from tilesim.buffers import BuffersVerdict

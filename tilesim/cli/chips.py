@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,6 @@ def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson 
         Column("cube", number=True),
         Column("ub [bytes]", number=True),
         Column("guesses", number=True),
-        Column("product", prose=True),
     )
     rows = []
     for chip in found:
@@ -57,11 +57,23 @@ def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson 
                 chip.cores.cube,
                 chip.memory.ub.visible_bytes,
                 f"{guessed} of {len(chip.keys())}",
-                chip.product,
             )
         )
     table(columns, rows)
+    heading("products")
+    fields(_products(found))
     return EXIT_YES
+
+
+def _products(found: Sequence[Chip]) -> Iterator[tuple[str, str]]:
+    """Every family with its product, or with its products and their chips."""
+    for family in dict.fromkeys(chip.family for chip in found):
+        chips_of: dict[str, list[str]] = {}
+        for chip in found:
+            if chip.family == family:
+                chips_of.setdefault(chip.product, []).append(chip.name)
+        several_of = [f"{product} ({', '.join(names)})" for product, names in chips_of.items()]
+        yield family, ", ".join(several_of if len(chips_of) > 1 else chips_of)
 
 
 def _brief(chip: Chip) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
-from tilesim.cli.console import Column, emit, heading, line, percent, several, table
+from tilesim.cli.console import Column, emit, heading, line, several, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, Words, chip_of
 from tilesim.errors import BadInput
 
@@ -86,13 +86,7 @@ def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Cas
 
 def show(made: Comparison, name: str, *, everything: bool = False) -> None:
     """Print a comparison for people: how much of the profile is in it, kernels, pipes, and what was left out."""
-    calls = sum(k.calls for k in made.kernels)
-    share = f" ({percent(made.compared_us / made.time_us)})" if made.time_us else ""
-    line(
-        f"{name} on {made.chip}: {calls:,} of {several(made.calls, 'call')} compared, "
-        f"{made.compared_us:,.1f} of {made.time_us:,.1f} us{share}",
-        "bold",
-    )
+    line(f"{name} on {made}", "bold")
     shown = made.kernels if everything else made.kernels[:SHOWN]
     if shown:
         _kernels(shown)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tilesim.cli.console import emit, raw, width_of
-from tilesim.cli.fusing import fusing_json, fusing_text
+from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.simulate import known_accuracy
@@ -30,7 +30,8 @@ def explain(
     as_json: AsJson = False,
 ) -> int:
     """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""
-    from tilesim.listing import listing, listing_json  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.composite import fusing_json  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.listing import listing, listing_json  # noqa: PLC0415
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     if as_json:
@@ -39,7 +40,7 @@ def explain(
                 "ok": made.plan.verdict.ok,
                 **listing_json(made.plan),
                 "accuracy": known_accuracy(made.plan),
-                **fusing_json(made.plan),
+                "fusing": fusing_json(made.plan),
             }
         )
     else:

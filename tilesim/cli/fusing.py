@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from tilesim.cli.console import percent
 from tilesim.errors import TilesimError
@@ -10,13 +10,10 @@ from tilesim.errors import TilesimError
 if TYPE_CHECKING:
     from tilesim.plan import Plan
 
-COMPOSITE: Final = "composite"
-"""The route of such a plan."""
-
 
 def fusing_text(plan: Plan) -> str:
     """What fusing would save, or why there is nothing to fuse into; "" for a plan that is no composite."""
-    from tilesim.composite import fusion_saving  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.composite import COMPOSITE, fusion_saving  # noqa: PLC0415 - numpy loads when a command runs
 
     if plan.route != COMPOSITE:
         return ""
@@ -30,15 +27,3 @@ def fusing_text(plan: Plan) -> str:
         f"one fused kernel would save {saved.time_us:,.1f} of {whole.time_us:,.1f} us ({share}), "
         f"{saved.launches} of {whole.launches} launches, {saved.bytes:,} of {whole.bytes:,} B of global memory traffic"
     )
-
-
-def fusing_json(plan: Plan) -> dict[str, Any]:
-    """The key "fusing": both routes and what is saved, null where there is no composite or nothing to fuse into."""
-    from tilesim.composite import fusion_saving  # noqa: PLC0415 - see fusing_text
-
-    if plan.route != COMPOSITE:
-        return {"fusing": None}
-    try:
-        return {"fusing": fusion_saving(plan).to_json()}
-    except TilesimError:
-        return {"fusing": None}

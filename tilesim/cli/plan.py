@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
-from tilesim.cli.fusing import fusing_json, fusing_text
+from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.search import answer_search
@@ -41,7 +41,7 @@ def plan(  # noqa: PLR0913 - one argument an option
     if search:
         answer_search(made.plan, everything=everything, as_json=as_json)
     elif as_json:
-        emit(made.plan.to_json() | fusing_json(made.plan))
+        emit(made.plan.to_json())
     else:
         show(made.plan, buffers=buffers)
     return made.code

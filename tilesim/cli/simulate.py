@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
-from tilesim.cli.fusing import fusing_json, fusing_text
+from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.verdict import asked_text, overridden_text
@@ -36,7 +36,7 @@ def simulate(
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     timeline = simulated(made.plan)
     if as_json:
-        emit(about(timeline) | timeline.to_json() | fusing_json(made.plan))
+        emit(timeline.to_json())
     else:
         show(timeline)
     return made.code
@@ -44,22 +44,9 @@ def simulate(
 
 def known_accuracy(plan: Plan) -> str:
     """How far predictions of such a kernel were off where they have been compared with measurements."""
-    from tilesim.error_bands import accuracy  # noqa: PLC0415 - loads when a command runs
+    from tilesim import error_bands  # noqa: PLC0415 - loads when a command runs
 
-    return str(accuracy(plan.chip, plan.operator.name, plan.call.options))
-
-
-def about(timeline: Timeline) -> dict[str, object]:
-    """What a timeline is of, and how far it is to be trusted."""
-    plan = timeline.plan
-    return {
-        "ok": plan.verdict.ok,
-        "operator": plan.operator.name,
-        "chip": plan.chip.name,
-        "dims": dict(plan.call.dims),
-        "dtype": plan.call.dtype,
-        "accuracy": known_accuracy(plan),
-    }
+    return str(error_bands.known_accuracy(plan.call, plan.chip))
 
 
 def show(timeline: Timeline) -> None:

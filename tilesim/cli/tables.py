@@ -8,9 +8,10 @@ import typer
 
 from tilesim.cli.console import Column, emit, line, raw, table
 from tilesim.errors import BadInput
+from tilesim.table import shown
 
 if TYPE_CHECKING:
-    from tilesim.table import Cell, Table
+    from tilesim.table import Table
 
 PROSE: Final = ("tiles", "bound", "reason", "slots", "tightest")
 """Columns whose words may be broken."""
@@ -40,34 +41,5 @@ def refuse_two_forms(*, as_json: bool, as_csv: bool) -> None:
 
 def show_rows(made: Table) -> None:
     """Print the rows for people; columns in which no row says anything are left out."""
-    told = [i for i, name in enumerate(made.names) if any(cell not in (None, "") for cell in made[name])]
-    filled = [i for i in told if made.names[i] != "accuracy"]  # a note has it, for people
-    columns = []
-    for i in filled:
-        column = made.columns[i]
-        number = any(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in made[column.name])
-        columns.append(Column(_heading(column.name, column.unit), number=number, prose=column.name in PROSE))
-    table(columns, [[shown(row[i]) for i in filled] for row in made.rows])
-
-
-def shown(cell: Cell) -> str:
-    """A cell as people read it.
-
-    >>> shown(None), shown(1234), shown(1234.5678), shown(0.00123), shown(1.4e12), shown(True)
-    ('', '1,234', '1,234.57', '0.0012', '1.4e+12', 'yes')
-    """
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "yes" if cell else ""
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if isinstance(cell, float):
-        size = abs(cell)
-        return f"{cell:.4g}" if size >= 1e9 else f"{cell:.2g}" if 0 < size < 0.01 else f"{cell:,.2f}"
-    return cell
-
-
-def _heading(name: str, unit: str) -> str:
-    """The name with its unit, unless it ends in it or counts elements."""
-    return name if not unit or unit in ("elements", "cores", "cycles", "us") else f"{name} [{unit}]"
+    columns = [Column(one.short, number=number, prose=one.name in PROSE) for _, one, number in made.told]
+    table(columns, [[shown(row[place]) for place, *_ in made.told] for row in made.rows])

@@ -91,7 +91,7 @@ def validate(
 
 def show(made: Validation) -> None:
     """Print a validation for people: all rows, groups, classes, what is furthest off, what was left out."""
-    line(f"{made.chip}: {_overall(made)}", "bold")
+    line(str(made), "bold")
     if made.compared:
         heading("by operator and dtype [% of the measured time]")
         _summaries(
@@ -139,18 +139,6 @@ def _none(rows: Sequence[Measurement], chip: Chip) -> str:
         return f"no row of {chip.name} was measured under control, {several(hidden, 'row')} without: --all"
     there = ", ".join(f"{name} ({count})" for name, count in sorted(Counter(row.chip or "?" for row in rows).items()))
     return f"no measured row is of {chip.name}; there are rows of: {there or 'nothing'}"
-
-
-def _overall(made: Validation) -> str:
-    overall, skipped = made.overall, len(made.skipped)
-    left = f", {skipped:,} left out" if skipped else ""
-    if not overall.rows:
-        return f"no row could be compared{left}"
-    return (
-        f"{several(overall.rows, 'row')} compared{left}: mean error {overall.mape:.1f}%, "
-        f"median {overall.median_ape:.1f}%, worst {overall.worst:+.1f}%, bias {overall.bias:+.1f}%"
-        + (f", rank correlation {overall.rank_correlation:.3f}" if overall.rank_correlation is not None else "")
-    )
 
 
 def _summaries(names: Sequence[Column], rows: Iterable[tuple[tuple[str, ...], Summary]]) -> None:

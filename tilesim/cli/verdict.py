@@ -22,6 +22,8 @@ STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
 NO_STYLE: Final = "bold red"
 ON_CHIP: Final = ("ub", "l1", "l0a", "l0b", "l0c")
 """Memories; everything else that an inequality can be about is a pool that the operator keeps back."""
+MISSING: Final = {"operator": "the operator", "dtype": "the operator in this dtype"}
+"""Why there is no first call."""
 SHOWN_BUFFERS: Final = 10
 """As many buffers does a screen show; --all shows the others."""
 
@@ -85,7 +87,8 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "limited by", f"{limit.memory} in phase '{limit.phase}': {spare}"
     status = verdict.status
     if verdict.call.operator.api:
-        yield "first call", f"{status.name} ({status.code})" if status else "none: the chip does not have the operator"
+        none = f"none: the chip does not have {MISSING.get(verdict.missing)}"
+        yield "first call", f"{status.name} ({status.code})" if status else none
     if verdict.tiling_check:
         yield "tiling says", f"{verdict.tiling_check} ({verdict.tiling_parameter})"
     if verdict.limits:
@@ -121,15 +124,25 @@ def guessed_sizes(verdict: Verdict) -> list[str]:
 
 
 def _rules(verdict: Verdict, *, everything: bool) -> None:
+    """Print the rules that do not hold; or all of them, with statuses by their codes, which are told once below."""
     shown = verdict.rules if everything else verdict.broken
     title = "rules" if everything else f"rules that do not hold, of {len(verdict.rules)}"
     heading(title)
+    statuses = dict.fromkeys(rule.status for rule in shown if rule.status)
     rows = [
-        ("yes" if rule.ok else "NO", rule.name, rule.expected, rule.given, rule.status.name if rule.status else "")
+        (
+            "yes" if rule.ok else "NO",
+            rule.name,
+            rule.expected,
+            rule.given,
+            "" if rule.status is None else f"{rule.status.code}" if everything else rule.status.name,
+        )
         for rule in shown
     ]
     prose = [Column(name, prose=True) for name in ("rule", "expected", "given", "status")]
-    table([Column("holds"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
+    table([Column("ok"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
+    if everything and statuses:
+        line(f"status of a call that breaks one: {', '.join(f'{s.code}{TIED}{s.name}' for s in statuses)}")
 
 
 def _depends(b: Balance) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import emit, line
-from tilesim.cli.inputs import AsJson, ChipName, ChipsDirectory, Dtype, OperatorName, Words, asked
+from tilesim.cli.inputs import AsJson, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words, asked, tiles_of
 from tilesim.cli.tables import AsCsv, answer_table, refuse_two_forms
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import BadInput
@@ -49,13 +49,14 @@ def whatif(  # noqa: PLR0913 - one argument an option
     ] = None,
     chips: ChipsDirectory = None,
     dtype: Dtype = None,
+    tiles: Tiles = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> int:
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
+    from tilesim.error_bands import known_accuracy  # noqa: PLC0415
     from tilesim.grid import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.solving import solved  # noqa: PLC0415
-    from tilesim.sweep import known_accuracy  # noqa: PLC0415
     from tilesim.whatif import varied, weighed  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
@@ -75,8 +76,9 @@ def whatif(  # noqa: PLR0913 - one argument an option
     if problems:
         raise BadInput("whatif", problems)
     wanted = asked(op, words, chip, None, chips, dtype)
+    sizes = tiles_of(tiles)
     if solve is not None:
-        answer = solved(wanted.call, wanted.chip, solve, time_us)
+        answer = solved(wanted.call, wanted.chip, solve, time_us, sizes)
         trust = {} if time_us is None else {"accuracy": str(known_accuracy(wanted.call, wanted.chip))}
         if as_json:
             emit(answer.to_json() | trust)
@@ -87,7 +89,9 @@ def whatif(  # noqa: PLR0913 - one argument an option
         return EXIT_YES if answer.ok else EXIT_NO
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
-        made = varied(wanted.call, wanted.chip, settings) if settings else weighed(wanted.call, wanted.chip)
+        made = (
+            varied(wanted.call, wanted.chip, settings, sizes) if settings else weighed(wanted.call, wanted.chip, sizes)
+        )
     if plot is not None:
         from tilesim.plot import sweep_curves, tornado, write_figure  # noqa: PLC0415 - matplotlib loads when it draws
 

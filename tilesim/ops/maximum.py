@@ -1,11 +1,12 @@
-"""The greater element of two tensors of one shape."""
+"""The greater element of two tensors whose shapes broadcast."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tilesim.closed_form import Arrays, Numbers
-from tilesim.pointwise import LAYOUT, pointwise, two_operands, with_integers
+from tilesim.operands import LAYOUT, axis_sizes, two_operands, variant
+from tilesim.pointwise import pointwise, with_integers
 
 
 def reference(given: Arrays, _: Numbers) -> Arrays:
@@ -15,10 +16,13 @@ def reference(given: Arrays, _: Numbers) -> Arrays:
 
 maximum = pointwise(
     "maximum",
-    two_operands("maximum"),
+    two_operands("maximum", "maxs"),
     about="greater element of two tensors",
     inputs="x1 x2",
     options=LAYOUT,
+    spread=True,
+    variant=variant,
+    axes=axis_sizes,
     reference=reference,
     families=with_integers("int32", "int64", "int8"),
 )

@@ -1,9 +1,10 @@
-"""The product of two tensors of one shape."""
+"""The product of two tensors whose shapes broadcast."""
 
 from __future__ import annotations
 
 from tilesim.closed_form import Arrays, Numbers
-from tilesim.pointwise import LAYOUT, pointwise, two_operands, with_integers
+from tilesim.operands import LAYOUT, axis_sizes, two_operands, variant
+from tilesim.pointwise import pointwise, with_integers
 
 
 def reference(given: Arrays, _: Numbers) -> Arrays:
@@ -13,10 +14,13 @@ def reference(given: Arrays, _: Numbers) -> Arrays:
 
 mul = pointwise(
     "mul",
-    two_operands("mul"),
+    two_operands("mul", "muls"),
     about="product of two tensors",
     inputs="x1 x2",
     options=LAYOUT,
+    spread=True,
+    variant=variant,
+    axes=axis_sizes,
     reference=reference,
     families=with_integers("int32"),
 )

@@ -27,7 +27,7 @@ ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16
 """Columns of a tile along another axis than the last, at least: a block of 16-bit elements."""
 MOST_COLUMNS = {"950": 128}
-"""And at most: a vector of float32, or two where a chip's copies gain by it, as the times of the vendor's kernels tell."""
+"""And at most: a vector of float32, or two where copies gain by it, as the times of the vendor's kernels tell."""
 
 TILES_TO_OVERLAP = 2
 """With fewer tiles a core nothing would overlap if each held all of the axis."""

@@ -1,0 +1,116 @@
+"""Arguments of public functions against their annotations: what is of a wrong type is told in one line, all at once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tilesim.errors import BadInput
+
+OWN_WORDS: Final = ("dtype",)
+"""Parameters that take more than their annotation says, and have their own words for what they do not."""
+WORDS: Final[Mapping[Any, str]] = {
+    str: "a text",
+    Path: "a path",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    types.NoneType: "None",
+    Mapping: "a mapping with names as keys",
+    Sequence: "a list",
+    Iterable: "a list",
+    Callable: "a function",
+}
+"""What is expected, by what an annotation names; anything else is a class."""
+TESTS: Final[Mapping[Any, Callable[[object], bool]]] = {
+    int: lambda value: isinstance(value, Integral) and not isinstance(value, bool),
+    float: lambda value: isinstance(value, Real) and not isinstance(value, bool),
+    bool: lambda value: type(value).__name__ in ("bool", "bool_"),  # numpy's too, which chips do without
+    Path: lambda value: isinstance(value, os.PathLike),
+    Sequence: lambda value: isinstance(value, Sequence) and not isinstance(value, str | bytes),
+    Iterable: lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
+    Callable: callable,
+}
+"""Whether a value is one, where that is not as `isinstance` says."""
+PLAIN: Final = (str, int, float, bool, types.NoneType)
+"""What the values of a mapping are checked for; whatever else they are is the function's to tell."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The function, which raises BadInput for arguments that are not what its annotations say.
+
+    >>> @checked
+    ... def area(sides: Mapping[str, int], unit: str) -> int: ...
+    >>> area({"a": 1, "b": "2"}, unit=3)
+    Traceback (most recent call last):
+    tilesim.errors.BadInput: area: 2 problems: sides['b'] is '2', must be a whole number; unit is 3, must be a text
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> dict[str, Any]:
+        """By parameter; made when first needed, when all classes exist that annotations name."""
+        single = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        stated = {p.name: p.annotation for p in single if p.annotation is not p.empty and p.name not in OWN_WORDS}
+        return get_type_hints(types.SimpleNamespace(__annotations__=stated), inspect.unwrap(function).__globals__)
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            given = signature.bind(*args, **named).arguments
+        except TypeError:  # an argument too many or too few, which Python tells best
+            return function(*args, **named)
+        problems = [p for name, hint in hints().items() if name in given for p in _problems(name, given[name], hint)]
+        if problems:
+            raise BadInput(function.__name__, problems)
+        return function(*args, **named)
+
+    return call
+
+
+def _problems(name: str, value: object, hint: Any) -> Iterator[str]:
+    """What is wrong with a value, or with what it holds."""
+    choices = _choices(hint)
+    match = next((choice for choice in choices if _is(value, choice)), None)
+    if match is None:
+        plain = isinstance(value, (bytes, *PLAIN))
+        *others, last = dict.fromkeys(map(_words, choices))
+        expected = f"{', '.join(others)} or {last}" if others else last
+        yield f"{name} is {repr(value) if plain else f'of type {type(value).__name__}'}, must be {expected}"
+        return
+    inner = get_args(match)
+    if isinstance(value, Mapping) and inner:
+        for key, one in value.items():
+            if not isinstance(key, str):
+                yield f"{name} has the key {key!r}, must be a text"
+            elif all(choice in PLAIN for choice in _choices(inner[1])):
+                yield from _problems(f"{name}[{key!r}]", one, inner[1])
+    elif isinstance(value, Collection) and get_origin(match) in (Sequence, Iterable):
+        for place, one in enumerate(value):
+            yield from _problems(f"{name}[{place}]", one, inner[0])
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the one hint that is none."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _is(value: object, choice: Any) -> bool:
+    """Whether a value is what a hint that is no union names, whatever it holds."""
+    kind = get_origin(choice) or choice
+    return kind is Any or (TESTS[kind](value) if kind in TESTS else isinstance(value, kind))
+
+
+def _words(choice: Any) -> str:
+    """What a hint that is no union expects."""
+    kind = get_origin(choice) or choice
+    return WORDS.get(kind) or f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
