@@ -121,6 +121,8 @@ class Overhead(Table):
     """Of a run of consecutive vector instructions, which is one vector function; 0 where there are none [cycles]."""
     operand_cycles_per_vector: AmountOrZero
     """Of every vector that enters or leaves a vector function [cycles]."""
+    cycles_per_64bit_element: AmountOrZero
+    """Of every element of 8 bytes, where no vector instruction takes them; 0 where they are as two of 4 [cycles]."""
 
 
 class OnChip(Table):
@@ -219,7 +221,8 @@ class Memory(Frozen):
 class Copy(Table):
     """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles or more.
 
-    Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts.
+    Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts. Of small copies that
+    follow each other directly only the first waits for the latency.
     """
 
     latency_cycles: AmountOrZero

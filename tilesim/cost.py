@@ -24,6 +24,8 @@ __all__ = ["Bursts", "Costs", "Rates", "bursts", "moved_bytes", "vector_bytes"]
 
 FRACTAL = 16
 """The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
+WIDEST = 8
+"""Bytes of the widest element."""
 
 
 def vector_bytes(view: View, sizes: Sizes) -> int:
@@ -96,6 +98,8 @@ class Costs:
         cycles: float = head + slope * vectors
         if passed > width and passed % width and not in_registers:
             cycles += overhead.count_mode_cycles
+        if item == WIDEST and cost != "move":
+            cycles += overhead.cycles_per_64bit_element * (passed // WIDEST)
         return cycles + self._call(instr, sizes)
 
     def _call(self, instr: Instr, sizes: Sizes) -> float:
@@ -151,17 +155,17 @@ class Costs:
         burst = figures.partial_burst_cycles if runs.bytes % BLOCK_BYTES else figures.burst_cycles
         several = runs.count if runs.count > 1 else 0
         setup = figures.burst_setup_cycles * several
-        queue = self.queued.get(step.instr)
-        latency = figures.latency_cycles / min(
-            queue.copies(step.sizes) if queue else 1, max(1, figures.in_flight_bytes / size)
-        )
-        return max(
-            latency + size / figures.bytes_per_cycle,
+        behind = max(
             (size / figures.peak_bytes_per_cycle + setup) * stretch,
             paid_bytes(self.chip, runs, route) / share * stretch,
             figures.issue_cycles,
             burst * several * stretch,
         )
+        alone = figures.latency_cycles + size / figures.bytes_per_cycle
+        behind = max(behind, alone / max(1.0, figures.in_flight_bytes / size))
+        queue = self.queued.get(step.instr)
+        # The first of a queue takes what it takes alone, the others what they take behind one another.
+        return behind + max(0.0, alone - behind) / (queue.copies(step.sizes) if queue else 1)
 
     def _together(self, tensor: str, route: str) -> float:
         """How much longer a copy takes because all cores read the same addresses at the same time."""

@@ -322,13 +322,14 @@ def _copy_case(row: Measurement) -> Case:
     variant = row.variant
     if "rows" in variant:
         tiles = {k: int(v) for k, v in variant.items() if k in ("rows", "columns", "cores")}
-        return Case(copy_in, {"x": row.shapes[0]}, row.dtype, tiles, {"double_buffer": tiles["columns"] <= 64})
+        return Case(copy_in(), {"x": row.shapes[0]}, row.dtype, tiles, {"double_buffer": tiles["columns"] <= 64})
     if variant.get("order") == "unaligned":
         tiles = {"rows": 64, "columns": 1024, "cores": int(variant.get("cores", 1))}
-        return Case(copy_in, {"x": row.shapes[0]}, row.dtype, tiles, {"double_buffer": False})
+        return Case(copy_in(), {"x": row.shapes[0]}, row.dtype, tiles, {"double_buffer": False})
     if variant.get("order") == "together":
         tiles = {"rows": 64, "columns": 64, "cores": int(variant.get("cores", 1))}
-        return Case(copy_in, {"x": row.shapes[0]}, row.dtype, tiles, {"together": True})
+        given = {"x": row.shapes[0], "P": tiles["cores"]}
+        return Case(copy_in(together=True), given, row.dtype, tiles)
     raise Unmapped("how the data is repeated or rotated is not told by a tile")
 
 

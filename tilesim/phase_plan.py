@@ -75,8 +75,8 @@ class PhasePlan:
         tensors = {v.base.name: v.base for v in views if isinstance(v.base, Tensor)}
         whole = {name: tensor_bytes(tensor, self.sizes) for name, tensor in tensors.items()}
         overwritten = self.phase.kernel.overwrites
-        split = [loop.name for loop, _ in split_loops(self.phase)] if self.cores > 1 else []
-        together = read_together(self.phase, split) if split else set()
+        split = [loop.name for loop, _ in split_loops(self.phase)]
+        together = read_together(self.phase, split) if self.cores > 1 else set()
         reads: dict[str, Traffic] = {}
         moved = paid = distinct = 0
         for key, size in self.moved.items():

@@ -16,39 +16,46 @@ from tilesim.rules import dtype_supported, not_null, shape
 from tilesim.sizes import dim
 from tilesim.views import BLOCK_BYTES
 
-ROWS, COLUMNS = dim("R"), dim("C")
+ROWS, COLUMNS, PASSES = dim("R"), dim("C"), dim("P")
 BLOCK = BLOCK_BYTES // 2
 """16-bit elements of a block."""
 
 
-def _copy_in(k: Kernel) -> None:
-    """Tiles of a matrix read one after another; a block of the last one of a row is looked at, so that none is idle."""
-    with k.vector("copy_in", "reads only") as p:
-        rows, columns = p.tile("rows", ROWS), p.tile("columns", COLUMNS)
-        sink = p.buffer("sink", (1, BLOCK), k.dtype)
-        seen = p.fill(0.0, out=sink)
-        kept = k.workspace("seen", (p.cores, BLOCK), k.dtype)
-        for r in p.loop("row", ROWS, rows, split="" if k.options["together"] else "ceil", carry=(sink,)):
-            x = p.buffer("xIn", (rows, columns), k.dtype, slots=2 if k.options["double_buffer"] else 1)
-            for c in p.loop("column", COLUMNS, columns, carry=(x,)):
-                p.load(k["x"][r, c], out=x[: r.size, : c.size])
-            seen = p.maximum(seen, p.read(x)[:1, :BLOCK], out=sink)
-        p.store(seen[0], kept[p.core])
+@functools.lru_cache
+def copy_in(*, together: bool = False) -> Operator:
+    """Tiles of a matrix read one after another; `together` all of it by every core, in the same order, in P passes.
 
+    A block of the last tile of a row is looked at, so that none is idle.
+    """
 
-copy_in = Operator(
-    name="copy_in",
-    api="",
-    about="a matrix read into the unified buffer",
-    dims=(Dimension("R"), Dimension("C")),
-    tensors=(Argument("x", "R C"),),
-    lead="x",
-    dtypes=FAMILIES,
-    dtype="float16",
-    options=(Option("double_buffer"), Option("together", default=False)),
-    rules=(*not_null("x"), dtype_supported("x")),
-    kernel=_copy_in,
-)
+    def kernel(k: Kernel) -> None:
+        with k.vector("copy_in", "reads only") as p:
+            rows, columns = p.tile("rows", ROWS), p.tile("columns", COLUMNS)
+            sink = p.buffer("sink", (1, BLOCK), k.dtype)
+            seen = p.fill(0.0, out=sink)
+            kept = k.workspace("seen", (p.cores, BLOCK), k.dtype)
+            for _ in p.loop("pass", PASSES, split="ceil", carry=(sink,)) if together else (None,):
+                for r in p.loop("row", ROWS, rows, split="" if together else "ceil", carry=(sink,)):
+                    slots = 2 if k.options["double_buffer"] else 1
+                    x = p.buffer("xIn", (rows, columns), k.dtype, slots=slots)
+                    for c in p.loop("column", COLUMNS, columns, carry=(x,)):
+                        p.load(k["x"][r, c], out=x[: r.size, : c.size])
+                    seen = p.maximum(seen, p.read(x)[:1, :BLOCK], out=sink)
+            p.store(seen[0], kept[p.core])
+
+    return Operator(
+        name="copy_in",
+        api="",
+        about="a matrix read into the unified buffer",
+        dims=(Dimension("R"), Dimension("C"), *((Dimension("P"),) if together else ())),
+        tensors=(Argument("x", "R C"),),
+        lead="x",
+        dtypes=FAMILIES,
+        dtype="float16",
+        options=(Option("double_buffer"),),
+        rules=(*not_null("x"), dtype_supported("x")),
+        kernel=kernel,
+    )
 
 
 @functools.lru_cache
