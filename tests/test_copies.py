@@ -1,0 +1,157 @@
+"""Copies: what is in flight together, where bursts start, and what cores get of the cache."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilesim import dtypes
+from tilesim.chip import load_chip
+from tilesim.nest import steps
+from tilesim.plan import plan
+from tilesim.samples import copy_in
+from tilesim.traffic import Bursts, bursts, paid_bytes
+from tilesim.validate import validate
+
+B1, B2, PR = (load_chip(f"ascend{name}") for name in ("910b1", "910b2", "950pr"))
+CHIPS = pytest.mark.parametrize("chip", [B1, PR], ids=lambda chip: chip.name)
+
+
+def copies(chip, shape, **tiles):
+    (only,) = plan(copy_in(), {"x": shape}, chip=chip, dtype="float16", tiles={"cores": 1, **tiles}).phases
+    return only
+
+
+@CHIPS
+def test_small_copies_one_after_another_take_what_issuing_them_takes(chip):
+    one = copies(chip, (64, 64 * 256), rows=1, columns=64)
+    figures = chip.copies.gm_ub
+    count = 64 * 256
+    each = max(
+        figures.issue_cycles, (figures.latency_cycles + 128 / figures.bytes_per_cycle) * 128 / figures.in_flight_bytes
+    )
+    first = figures.latency_cycles + 128 / figures.bytes_per_cycle
+    assert one.busy_cycles["mte2"] == pytest.approx(each * count + 64 * (first - each), rel=0.03)  # rounded each
+    slower = chip.override({"copy.gm_ub.issue_cycles": 4 * figures.issue_cycles})
+    assert copies(slower, (64, 64 * 256), rows=1, columns=64).busy_cycles["mte2"] > 3.5 * one.busy_cycles["mte2"]
+
+
+@CHIPS
+def test_large_copies_wait_for_the_memory_each(chip):
+    one = copies(chip, (64, 4096 * 8), rows=1, columns=4096)
+    figures = chip.copies.gm_ub
+    alone = max(figures.latency_cycles + 8192 / figures.bytes_per_cycle, 8192 / figures.peak_bytes_per_cycle)
+    assert one.busy_cycles["mte2"] == pytest.approx(alone * 64 * 8, rel=0.01)
+
+
+@CHIPS
+@pytest.mark.parametrize("columns", [64, 512, 4096])
+def test_copies_in_one_tile_or_in_many_are_ordered_by_size(chip, columns):
+    small, large = (copies(chip, (64, 8192), rows=1, columns=c).cycles for c in (columns, 8192))
+    assert small >= large
+
+
+def test_measured_copies_of_128_bytes_are_met(validated):
+    found = [c for one in validated for c in one.compared if c.row.variant.get("rows") == 1]
+    assert len(found) == 2
+    assert all(abs(c.predicted_us / c.row.time_us - 1) < 0.1 for c in found)
+
+
+def test_measured_rows_that_are_not_aligned_are_met(validated):
+    found = [
+        c
+        for one in validated
+        for c in one.compared
+        if c.row.operator.startswith("DataCopy") and c.row.shapes[0] == (12288, 12287)
+    ]
+    assert len(found) == 2
+    assert all(abs(c.predicted_us / c.row.time_us - 1) < 0.05 for c in found)
+
+
+@pytest.fixture(scope="module")
+def validated():
+    return [validate(None, chip) for chip in ("ascend910b1", "ascend950pr")]
+
+
+@given(
+    rows=st.integers(1, 9),
+    columns=st.integers(1, 400),
+    tile=st.tuples(st.integers(1, 4), st.integers(1, 100)),
+    dtype=st.sampled_from(["float16", "float32"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_alignment_of_bursts_divides_every_place_at_which_one_starts(rows, columns, tile, dtype):
+    """Against the places of all tiles of a size, read off a matrix of numbers."""
+    tiles = {"rows": min(tile[0], rows), "columns": min(tile[1], columns), "cores": 1}
+    (only,) = plan(copy_in(), {"x": (rows, columns)}, chip=PR, dtype=dtype, tiles=tiles).phases
+    places = np.arange(rows * columns).reshape(rows, columns) * dtypes.itemsize(dtype)
+    starts: dict[tuple[int, int], list[int]] = {}
+    for r in range(0, rows, tiles["rows"]):
+        for c in range(0, columns, tiles["columns"]):
+            part = places[r : r + tiles["rows"], c : c + tiles["columns"]]
+            starts.setdefault(part.shape, []).extend(int(row[0]) for row in part)
+    loads = [s for s in steps(only.nests[0][0]) if s.instr.op == "copy" and s.instr.dst.space == "ub"]
+    assert len(loads) == len(starts)
+    for step in loads:
+        found = starts[step.sizes["row.size"], step.sizes["column.size"]]
+        align = bursts(step).align_bytes
+        assert all(place % align == 0 if align else place == 0 for place in found)
+
+
+def test_a_burst_off_the_requests_costs_more_in_either_direction():
+    for chip in (B2, PR):
+        for route in ("gm_ub", "ub_gm"):
+            figures = chip.copies.path(route)
+            aligned, off = (
+                paid_bytes(chip, found, route)
+                for found in (Bursts(1, 8192, figures.request_bytes), Bursts(1, 8192, figures.request_bytes + 32))
+            )
+            assert off == math.ceil(aligned * figures.unaligned_stretch)
+            assert off > aligned
+
+
+@pytest.mark.parametrize("chip", [B2, PR], ids=lambda chip: chip.name)
+@pytest.mark.parametrize("shape", [(128, 4096, 4096), (512, 1024, 768)])
+def test_cube_cores_that_do_nothing_take_nothing(chip, shape):
+    m, k, n = shape
+    more = chip.override({"cores.cube": 2 * chip.cores.cube})
+    tiles = {"m": 128, "n": 256, "k1": 256, "cores": 8}
+    now, then = (
+        plan("matmul", {"x1": (m, k), "x2": (k, n)}, chip=one, dtype="float16", tiles=tiles).phases[0].cycles
+        for one in (chip, more)
+    )
+    assert now == then
+
+
+def test_hits_go_on_beside_what_crosses_global_memory():
+    """The second pass of a softmax over columns hits: it makes the phase longer by less than what it reads."""
+    (once,) = plan("softmax", {"x": (8192, 8192), "dim": 0}, chip=PR, dtype="float16").phases
+    cold = once.moved["read x"] // 2 / PR.memory.gm.read_bytes_per_s
+    assert once.moved["read x"] == 2 * 8192 * 8192 * 2
+    hits = once.moved["read x"] // 2 / PR.memory.l2.read_bytes_per_s
+    slow = PR.override({"memory.l2.read_bytes_per_s": PR.memory.l2.read_bytes_per_s * 0.9})
+    (later,) = plan("softmax", {"x": (8192, 8192), "dim": 0}, chip=slow, dtype="float16").phases
+    assert hits < cold
+    assert later.rates.floor_cycles == once.rates.floor_cycles
+
+
+def test_64_bit_integers_are_slow_where_no_vector_instruction_takes_them():
+    wide, narrow = (
+        plan("maximum", {"x1": (4096, 4096)}, chip=B2, dtype=dtype).phases[0] for dtype in ("int64", "int32")
+    )
+    each = wide.busy_cycles["v"] / (4096 * 4096 / B2.cores.vector)
+    assert each == pytest.approx(B2.overhead.cycles_per_64bit_element, abs=0.2)
+    assert narrow.busy_cycles["v"] < wide.busy_cycles["v"] / 20
+
+
+def test_reading_the_same_rows_by_all_cores_takes_longer():
+    passes = {"x": (512, 512), "P": B1.cores.vector}
+    tiles = {"rows": 64, "columns": 64, "cores": B1.cores.vector}
+    (same,) = plan(copy_in(together=True), passes, chip=B1, dtype="float16", tiles=tiles).phases
+    apart = B1.override({"memory.l2.same_address_ub_stretch": 1.0})
+    (free,) = plan(copy_in(together=True), passes, chip=apart, dtype="float16", tiles=tiles).phases
+    assert same.cores == B1.cores.vector
+    stretch = B1.memory.l2.same_address_ub_stretch
+    assert same.busy_cycles["mte2"] / free.busy_cycles["mte2"] == pytest.approx(stretch, rel=0.02)
