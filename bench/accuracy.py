@@ -60,8 +60,10 @@ LEFT = """## What the model leaves out
   on ascend950pr between 18.7 and 19.8 %.
 - The launch figures, `tiling.copy_bytes` and the price of 64-bit integers were read off measured rows once; they are
   not found anew when rows are held out.
-- Steps 5, 6 and 7 of the 950 Matmul sample (2591.4, 2589.9 and 2589.1 us measured) differ in the order of tiles in the
-  cache and in who reads the tiling, which no figure prices: they are predicted equal.
+- Steps 6 and 7 of the 950 Matmul sample (2589.9 and 2589.1 us measured) differ in who reads the tiling, which no figure
+  prices: they are predicted equal.
+- What the cache keeps until a loop reads it again is a share: what fits of all that the cores touch meanwhile. A second
+  reading by another instruction, as in the second pass of a softmax, always hits.
 - Add on ascend910b1 with 16384 elements a tile and with 16256 without bank conflicts: predicted within 0.05 % of each
   other, in the wrong order, as both are bound by copies and the second one has a tail tile more.
 - Every row of gelu is predicted with the tanh form, those with approximate=none too; estimates of the exact form are

@@ -230,7 +230,7 @@ def test_an_estimate_names_what_it_rests_on():
     known = {f.key: f.status for f in timeline.plan.chip.figures()}
     assert all(known[key] == status for status, keys in timeline.rests_on.items() for key in keys)
     assert "copy.gm_l1.latency_cycles" in {key for keys in timeline.rests_on.values() for key in keys}
-    assert "memory.l2.size_bytes" not in timeline.rests_on.get("guess", ())
+    assert "memory.gm.size_bytes" not in timeline.rests_on.get("guess", ())
 
 
 def test_an_estimate_says_what_was_set_by_hand():

@@ -55,10 +55,11 @@ def test_odd_rows_are_within_30_percent(validations):
 def test_steps_of_a_product_come_in_the_measured_order(validations):
     rows = of(validations["ascend950pr"], "Matmul")
     times = {(c.row.variant["step"], "wide" in c.row.variant): c.predicted_us for c in rows}
-    order = [times[0, False], times[3, False], times[4, False], times[5, True], times[5, False], times[8, False]]
+    plain = [times[step, False] for step in (0, 3, 4, 5, 6, 8)]
+    order = [*plain[:3], times[5, True], *plain[3:]]
     assert order == sorted(order, reverse=True)
     assert len(set(order)) == len(order)
-    assert times[5, False] == times[6, False] == times[7, False]  # they differ in what no figure prices
+    assert times[6, False] == times[7, False]  # they differ in who reads the tiling, which no figure prices
 
 
 def test_vector_pipe_times_of_add(validations):

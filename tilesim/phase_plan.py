@@ -18,6 +18,7 @@ from tilesim.isa import REGISTERS, ROUTES, SPACES
 from tilesim.nest import Nest, Nests, Step, split_loops, totals
 from tilesim.program import Phase
 from tilesim.queues import queues
+from tilesim.reuse import crossings
 from tilesim.schedule import Scheduler
 from tilesim.traffic import Rates, Traffic, bursts, moved_bytes, paid_bytes, rates, read_together
 from tilesim.views import Buffer, Tensor
@@ -77,6 +78,7 @@ class PhasePlan:
         overwritten = self.phase.kernel.overwrites
         split = [loop.name for loop, _ in split_loops(self.phase)]
         together = read_together(self.phase, split) if self.cores > 1 else set()
+        times = crossings(self.phase, self.sizes, self.chip.memory.l2.size_bytes)
         reads: dict[str, Traffic] = {}
         moved = paid = distinct = 0
         for key, size in self.moved.items():
@@ -85,7 +87,8 @@ class PhasePlan:
             if way == "read":
                 kept = once if tensors[name].role == "workspace" else 0
                 cached = min(kept, self.chip.memory.l2.absorbed_write_bytes)
-                reads[name] = Traffic(size, self._traffic[f"paid {key}"], once, cached, name in together)
+                crossing = min(size, round(whole[name] * times[name]))
+                reads[name] = Traffic(size, self._traffic[f"paid {key}"], crossing, cached, name in together)
             else:
                 moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
                 distinct += 0 if overwritten.get(name) in whole else once

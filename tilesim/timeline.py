@@ -348,7 +348,9 @@ def figures_used(plan: PhasePlan) -> Sequence[str]:
     kind, tables = plan.phase.core_kind, plan.chip.tables()
     names = dict.fromkeys([f"cores.{kind}", f"clock.{kind}_hz"])
     if plan.moved:
-        names |= dict.fromkeys(f"memory.gm.{key}" for key in tables["memory.gm"].figures() if _of_time(key, kind))
+        names |= dict.fromkeys(
+            f"memory.gm.{key}" for key in tables["memory.gm"].figures() if key != "size_bytes" and _of_time(key, kind)
+        )
         names |= dict.fromkeys(f"memory.l2.{key}" for key in tables["memory.l2"].figures() if _of_time(key, kind))
     if kind == "vector" and "overhead" in tables:
         names |= dict.fromkeys(f"overhead.{key}" for key in tables["overhead"].figures())
@@ -369,7 +371,7 @@ def figures_used(plan: PhasePlan) -> Sequence[str]:
 def _of_time(key: str, core_kind: str) -> bool:
     """Whether a figure of global memory or the cache says how fast it is for a kind of cores."""
     others = ("ub_", "read_alone") if core_kind == "cube" else ("cube_", "l1_")
-    return key != "size_bytes" and not any(other in key for other in others)
+    return not any(other in key for other in others)
 
 
 def _percent(part: float, whole: float) -> str:

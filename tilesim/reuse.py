@@ -1,0 +1,101 @@
+"""How often what a phase reads crosses global memory: once where the cache keeps it until it is read again.
+
+A loop that does not move along a tensor reads the same part of it in every iteration. The part is still in the cache if
+all that the cores touch in one iteration fits there; of what does not fit, as large a share of the part is gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilesim import dtypes
+from tilesim.isa import COPIES
+from tilesim.nest import Sizes
+from tilesim.program import Loop, Phase
+from tilesim.tree import Instr, walk
+from tilesim.views import Tensor, View
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A copy from or to a tensor, with the loops around it."""
+
+    view: View
+    around: tuple[Loop, ...]
+
+    def along(self, axis: int) -> list[Loop]:
+        """The loops that move along an axis of the tensor."""
+        names = {name.rpartition(".")[0] for name in self.view.starts[axis].names()}
+        return [loop for loop in self.around if loop.name in names]
+
+    @property
+    def moving(self) -> set[Loop]:
+        """The loops that move along any axis."""
+        return {loop for axis in range(len(self.view.starts)) for loop in self.along(axis)}
+
+
+def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, float]:
+    """How often each tensor that a phase reads crosses global memory while it runs; 1 where the cache keeps it."""
+    sizes = _full_tiles(phase, sizes)
+    copies = [(node, around) for node, around in walk(phase.body) if isinstance(node, Instr) and node.op in COPIES]
+    reads = list(_touches((node.src[0], around) for node, around in copies))
+    touches = reads + list(_touches((node.dst, around) for node, around in copies))
+    found: dict[str, float] = {}
+    for read in reads:
+        times = 1.0
+        for depth, loop in enumerate(read.around):
+            again = -(-_trips(loop, sizes) // _parts(loop, phase, sizes)) - 1
+            if loop not in read.moving and again:
+                touched = _footprint(touches, loop, depth, phase, sizes)
+                times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
+        name = read.view.base.name
+        found[name] = max(found.get(name, 1.0), times)
+    return found
+
+
+def _touches(copies: Iterable[tuple[object, tuple[Loop, ...]]]) -> Iterator[Touch]:
+    for view, around in copies:
+        if isinstance(view, View) and isinstance(view.base, Tensor):
+            yield Touch(view, around)
+
+
+def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, phase: Phase, sizes: Sizes) -> int:
+    """Bytes that all cores touch in one iteration of a loop."""
+    parts: dict[str, int] = {}
+    for touch in touches:
+        if len(touch.around) > depth and touch.around[depth] is loop:
+            name = touch.view.base.name
+            parts[name] = max(parts.get(name, 0), _bytes(touch, depth, phase, sizes))
+    return sum(parts.values())
+
+
+def _bytes(touch: Touch, depth: int, phase: Phase, sizes: Sizes) -> int:
+    """Bytes of a tensor that all cores touch while the loops inside the one at `depth` run and others stand still."""
+    inside = touch.around[depth + 1 :]
+    total = dtypes.itemsize(touch.view.dtype)
+    for axis, (size, full) in enumerate(zip(touch.view.sizes, touch.view.base.shape, strict=True)):
+        count = size.bind(sizes)
+        for loop in touch.along(axis):
+            count *= _trips(loop, sizes) if loop in inside else _parts(loop, phase, sizes)
+        total *= min(count, full.bind(sizes))
+    return int(total)
+
+
+def _full_tiles(phase: Phase, sizes: Sizes) -> Sizes:
+    """The sizes with every loop at a full tile."""
+    out = dict(sizes)
+    for loop in phase.loops():
+        out |= {key: size if isinstance(size, int) else size.bind(out) for key, size in loop.full().items()}
+    return out
+
+
+def _trips(loop: Loop, sizes: Sizes) -> int:
+    """Tiles of a loop, of all cores together."""
+    return int(math.prod((-(-loop.extent.bind(sizes) // max(loop.tile.bind(sizes), 1)), loop.rows.bind(sizes))))
+
+
+def _parts(loop: Loop, phase: Phase, sizes: Sizes) -> int:
+    """The cores that share a loop."""
+    return int(loop.parts(phase.name).bind(sizes)) if loop.split else 1
