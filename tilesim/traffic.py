@@ -129,8 +129,8 @@ class Rates:
 class Traffic:
     """What a phase reads of one tensor, or writes to all: `moved` bytes, for which the memory spends `paid`.
 
-    `distinct` of them are no repetition (of writes, also not where something was read), `cached` of these are in the
-    cache already; `together` says that all cores read the same addresses at the same time.
+    `distinct` of them are no repetition that the cache still holds (of writes, also not where something was read),
+    `cached` of these are in the cache already; `together` says that all cores read the same addresses at the same time.
     """
 
     moved: int
@@ -143,8 +143,8 @@ class Traffic:
 def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: float) -> Rates:
     """What one of `active` cores gets of global memory.
 
-    Distinct bytes cross global memory once and repeated reads hit the cache, which also absorbs a share of the writes,
-    the larger the more of what the phase touches is written. Reads beside writes are slower, byte for byte.
+    Distinct bytes cross global memory and repeated reads hit the cache, which also absorbs a share of the writes, the
+    larger the more of what the phase touches is written. Reads beside writes are slower, byte for byte.
     """
     gm, l2 = chip.memory.gm, chip.memory.l2
     cube = core_kind == "cube"
@@ -156,20 +156,20 @@ def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traf
         1 / gm.cube_read_bytes_per_s if cube else (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
     )
     rate: dict[str, float] = {}
-    cold = hits = 0.0
+    cold = passed = 0.0
     for name, t in reads.items():
         if not t.moved:
             continue
         spent = t.paid / t.moved
         outside, inside = (t.distinct - t.cached) * spent, t.moved - t.distinct + t.cached
-        cold, hits = cold + outside * per_byte, hits + inside / hit
+        cold, passed = cold + outside * per_byte, passed + t.moved / hit
         rate[name] = t.paid / hz / (outside * per_byte * active + inside * max(active / hit, 1 / one_core))
     written = _write_seconds(chip, writes, touched)
     share = writes.paid / written / active / hz if written else math.inf
     # The results of products leave in bursts with long pauses, in which the cache passes them on.
     share = l2.write_bytes_per_s / active / hz if cube else share
-    # Hits go on beside what crosses global memory, other cores' or other tiles'.
-    floor = math.floor((max(cold, hits) + written) * hz)
+    # The cache passes all that is read, hits beside what comes from global memory for other cores or tiles.
+    floor = math.floor((max(cold, passed) + written) * hz)
     return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), floor)
 
 
