@@ -16,7 +16,7 @@ from tilesim.checker import check
 from tilesim.chip import load_chip
 from tilesim.dtypes import numpy_dtype
 from tilesim.error_bands import known_accuracy
-from tilesim.operands import is_broadcast
+from tilesim.operands import axis_sizes, is_broadcast
 from tilesim.ops import load_operator
 from tilesim.plan import plan
 from tilesim.run import run
@@ -65,6 +65,16 @@ def test_shapes_and_axes_are_those_of_numpy(shapes):
     for lacking, shape in zip("21", shapes, strict=True):
         mine = [size for kind, size in zip(word, sizes, strict=True) if kind != lacking]
         assert np.prod(mine, dtype=int) == np.prod(shape, dtype=int)
+
+
+@given(pairs())
+def test_a_result_has_no_elements_if_numpys_has_none(shapes):
+    assert merged(*shapes).has_no_elements == (np.prod(np.broadcast_shapes(*shapes), dtype=int) == 0)
+
+
+def test_shapes_that_differ_and_have_no_elements_are_told_by_their_own():
+    call = bind(load_operator("add"), {"x1": (0, 8), "x2": (8,)})
+    assert axis_sizes(call) == {"axis1": 0, "axis2": 8}
 
 
 @given(st.lists(SIZES, max_size=5), st.lists(SIZES, max_size=5))

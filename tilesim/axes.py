@@ -24,6 +24,11 @@ class Merged(NamedTuple):
         """Whether an operand has fewer elements than the result."""
         return self.word not in ("", BOTH)
 
+    @property
+    def has_no_elements(self) -> bool:
+        """Whether the result has none."""
+        return 0 in self.sizes
+
 
 def broadcast(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...] | None:
     """The shape of a result of two operands, None where they do not broadcast.

@@ -29,7 +29,10 @@ EMPTY = "empty"
 LAYOUT = (Option("double_buffer", default=True), Option("spread", default=False))
 """Choices of `two_operands` that change when things happen, not what they are."""
 SHORT_BURSTS = 1.5
-"""So much more must the other axes leave to one core before rows are cut between cores, which makes bursts short."""
+"""So much more must the other axes leave to one core before rows are cut between cores, which makes bursts short.
+
+A guess, without a source.
+"""
 LACKS = {"x1": SECOND, "x2": FIRST}
 """Of every operand, the kind of axes that it does not have."""
 
@@ -46,17 +49,15 @@ def is_broadcast(call: Call) -> bool:
 
 
 def axis_sizes(call: Call) -> Mapping[str, int]:
-    """The sizes of the merged axes by the names that kernels have for them, where an operand lacks one of them."""
+    """The sizes that kernels know as axis1, axis2, ...: those of the merged axes, where an operand lacks one of them.
+
+    Of the EMPTY variant, which has no axes, axis1 has all elements of x1 and axis2 all of x2.
+    """
     found = axes_of(call)
     sizes = found.sizes if found.spread else ()
-    if variant_without_elements(found):
+    if found.spread and found.has_no_elements:
         sizes = tuple(math.prod(spec.shape) for name in LACKS if (spec := call.spec(name)) is not None)
     return {f"axis{i}": size for i, size in enumerate(sizes, 1)}
-
-
-def variant_without_elements(axes: Merged) -> bool:
-    """Whether shapes differ and their result has no elements."""
-    return axes.spread and not math.prod(axes.sizes)
 
 
 def variant(call: Call, chip: Chip) -> str:
@@ -67,7 +68,7 @@ def variant(call: Call, chip: Chip) -> str:
     """
     axes = axes_of(call)
     word, sizes = axes
-    if variant_without_elements(axes):
+    if axes.spread and axes.has_no_elements:
         return EMPTY
     if len(word) < 2:
         return word if axes.spread else ""
