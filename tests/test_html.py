@@ -14,7 +14,6 @@ from tests.samples import GATED
 from tests.test_compare import SHAPED, SIGMOID
 from tilesim.html import html
 from tilesim.ops import load_operator
-from tilesim.shown import Shown
 from tilesim.table import Column, Table
 
 VOID = {"meta", "br", "img", "link"}
@@ -184,11 +183,6 @@ def test_figures_set_by_hand_are_told():
 def test_other_things_are_not_shown():
     with pytest.raises(TypeError, match="int is not shown as HTML"):
         html(3)
-
-
-def test_without_the_package_around_it_there_is_no_html(monkeypatch):
-    monkeypatch.setattr(Shown, "drawn_by", None)
-    assert RESULTS[0]._repr_html_() is None
 
 
 @pytest.mark.browser

@@ -12,17 +12,15 @@ from typing import Any, ClassVar
 class Shown:
     """A result that a notebook shows as HTML rather than as text."""
 
-    drawn_by: ClassVar[Callable[[object], str] | None] = None
+    drawn_by: ClassVar[Callable[[object], str]]
     """Draws any of them; the package puts it here."""
-    known_of: ClassVar[Callable[[object], dict[str, Any]] | None] = None
+    known_of: ClassVar[Callable[[object], dict[str, Any]]]
     """What higher layers know of any of them, as plain data; the package puts it here."""
 
-    def _repr_html_(self) -> str | None:
-        """The result as HTML, for IPython and Jupyter; None if nobody draws it."""
-        draw = Shown.drawn_by
-        return draw(self) if draw is not None else None
+    def _repr_html_(self) -> str:
+        """The result as HTML, for IPython and Jupyter."""
+        return Shown.drawn_by(self)
 
     def known(self) -> dict[str, Any]:
-        """What higher layers know of the result, as plain data; nothing if nobody does."""
-        know = Shown.known_of
-        return know(self) if know is not None else {}
+        """What higher layers know of the result, as plain data."""
+        return Shown.known_of(self)

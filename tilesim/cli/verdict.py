@@ -87,8 +87,10 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "limited by", f"{limit.memory} in phase '{limit.phase}': {spare}"
     status = verdict.status
     if verdict.call.operator.api:
-        none = f"none: the chip does not have {MISSING.get(verdict.missing)}"
-        yield "first call", f"{status.name} ({status.code})" if status else none
+        if status is not None:
+            yield "first call", f"{status.name} ({status.code})"
+        else:
+            yield "first call", f"none: the chip does not have {MISSING[verdict.missing]}"
     if verdict.tiling_check:
         yield "tiling says", f"{verdict.tiling_check} ({verdict.tiling_parameter})"
     if verdict.limits:
