@@ -175,6 +175,11 @@ def test_results_with_tables_say_what_their_screens_say():
     assert none.startswith("ascend910a: no row could be compared")
 
 
+def test_rows_that_are_not_shown_are_counted():
+    said = [Tree(Table("", (Column("n"),), tuple((i,) for i in range(n)))._repr_html_()).words for n in (60, 61, 1062)]
+    assert [text.partition("59")[2] for text in said] == ["", " and 1 more row", " and 1,002 more rows"]
+
+
 def test_figures_set_by_hand_are_told():
     chip = tilesim.load_chip("ascend950pr").override({"cores.vector": 48})
     assert "cores.vector = 48 (file: 64)" in Tree(tilesim.check(*GLU, chip=chip)._repr_html_()).words

@@ -11,7 +11,7 @@ import tilesim
 PACKAGE = Path(tilesim.__file__).parent
 LAYERS = (
     "errors",
-    "files arguments shown layout status sizes dtypes tolerance closed_form axes shapes chip_tables chip_text",
+    "files arguments plural shown layout status sizes dtypes tolerance closed_form axes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa kernel_names",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise operands",
     "ops fits unknown_sizes judge flow execute banks traffic reuse fusion queues cost",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tests.samples import CHIPS, GATED, GLU, PLACE, SAMPLES, sample
 from tests.samples import words as sample_words
 from tilesim import memory_map
-from tilesim.calls import bind
+from tilesim.calls import bind, parse
 from tilesim.checker import check
 from tilesim.chip import load_chip
 from tilesim.cli import app
@@ -382,6 +382,13 @@ def test_words():
     assert command_line("x", {"self": (2, 4), "a": None, "b": True}, [PR], "float16") == (
         "tilesim report x self=2x4 a=none b=true --chip ascend950pr --dtype float16"
     )
+
+
+def test_the_command_of_a_report_asks_for_the_same_call():
+    given = {"x1": (8, 4), "x2": ()}
+    op = load_operator("add")
+    words = command_line("add", given, [PR]).removesuffix(f" --chip {PR.name}").split()[3:]
+    assert bind(op, parse(op, words)).specs == bind(op, given).specs
 
 
 def test_letters_of_a_phase_go_on_from_memory_to_memory():

@@ -129,6 +129,13 @@ def test_figures_of_chips_can_be_swept():
     assert table.columns[0].unit == "cores"
 
 
+def test_a_swept_shape_is_told_as_the_command_line_writes_it():
+    table = sweep("add", {"x1": (8, 4), "x2": [(), (4,), (8, 1)]}, chips="ascend950pr", times=False)
+    assert table["x2"] == ("scalar", "4", "8x1")
+    one = sweep("add", {"x1": (8, 4), "x2": [()]}, chips="ascend950pr", times=False)
+    assert (table.title, one.title) == ("add at 3 points", "add at 1 point")
+
+
 def test_options_and_dtypes_can_be_swept():
     table = sweep(GRAD, SHAPE, chips="ascend950pr", dtype=["bfloat16", "float16"], inject=[True, False], times=False)
     assert [(row["inject"], row["dtype"]) for row in table] == [

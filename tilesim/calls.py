@@ -15,7 +15,7 @@ import numpy as np
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.operator import INPUT, Argument, Call, Operator, learned, split_of, stated
-from tilesim.shapes import Solution, TensorSpec, whole_number, whole_numbers
+from tilesim.shapes import Solution, TensorSpec, shape_of, shape_text, whole_number, whole_numbers
 from tilesim.sizes import Size
 
 Given = Mapping[str, Any]
@@ -23,7 +23,6 @@ Given = Mapping[str, Any]
 
 _NULL = ("none", "null", "nullptr")
 _BOOLS = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
-_SCALAR = ("scalar", "()", "[]")
 
 
 def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any) -> Call:
@@ -112,7 +111,7 @@ def in_words(call: Call) -> str:
     if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
         others = [(n, spec) for n, spec in call.specs.items() if op.patterns[n].spread and spec is not None]
         shown = [(op.lead, lead), *((n, spec) for n, spec in others if spec.shape != lead.shape)]
-        words = [f"{n}={'x'.join(map(str, spec.shape)) or 'scalar'}" for n, spec in shown]
+        words = [f"{n}={shape_text(spec.shape)}" for n, spec in shown]
         words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
     default = {option.name: option.default for option in op.options}
     partly = {o for o, on in call.options.items() if not on and not all(call.is_null(t.name) for t in op.members(o))}
@@ -387,7 +386,7 @@ def _spec(name: str, word: str, others: str) -> Any:
     """The shape that a word writes, with its dtype if it has one."""
     sizes, _, dtype = word.partition(":")
     try:
-        shape = () if sizes.lower() in _SCALAR else tuple(int(part) for part in sizes.lower().split("x"))
+        shape = shape_of(sizes)
     except ValueError:
         wrong = f"{name}={word} is not {others}none or a shape such as 2x4x6 or 2x4x6:bfloat16"
         raise BadInput(name, [wrong]) from None

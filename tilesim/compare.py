@@ -12,8 +12,10 @@ from tilesim.cases import Case, Unmapped, case_of
 from tilesim.chip import Chip, load_chip
 from tilesim.error_bands import Accuracy, accuracy
 from tilesim.errors import TilesimError
+from tilesim.plural import several
 from tilesim.prediction import Prediction, predict
 from tilesim.profiler_csv import Profiled, read_profile
+from tilesim.shapes import shape_text
 from tilesim.shown import Shown
 
 
@@ -49,6 +51,11 @@ class KernelComparison:
     def ratio(self) -> float:
         """Measured by predicted time."""
         return self.measured_us / self.predicted_us if self.predicted_us else math.nan
+
+    @property
+    def shapes_text(self) -> str:
+        """The shapes of its inputs in one line."""
+        return " ".join(map(shape_text, self.shapes))
 
     def to_json(self) -> dict[str, Any]:
         """Its figures as plain data."""
@@ -127,9 +134,8 @@ class Comparison(Shown):
     def __str__(self) -> str:
         """One line: how much of the profile is compared."""
         share = f" ({self.compared_us / self.time_us:.1%})" if self.time_us else ""
-        calls = f"{self.calls:,} {'call' if self.calls == 1 else 'calls'}"
         return (
-            f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {calls} compared, "
+            f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {several(self.calls, 'call')} compared, "
             f"{self.compared_us:,.1f} of {self.time_us:,.1f} us{share}"
         )
 

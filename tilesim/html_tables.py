@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tilesim.buffers import BuffersVerdict
 from tilesim.compare import Comparison
+from tilesim.plural import several
 from tilesim.table import Cell, Column, Table, shown, table_of
 from tilesim.validate import Summary, Validation
 
@@ -62,7 +63,8 @@ def drawn(table: Table) -> dict[str, Any]:
     rows = [
         [row[i] if one.unit == SHARE else shown(row[i]) for i, one, _ in table.told] for row in table.rows[:MOST_ROWS]
     ]
-    return {"title": table.title, "heads": heads, "rows": rows, "more": max(len(table) - MOST_ROWS, 0)}
+    more = len(table) - MOST_ROWS
+    return {"title": table.title, "heads": heads, "rows": rows, "more": several(more, "more row") if more > 0 else ""}
 
 
 def _buffers(verdict: BuffersVerdict) -> Page:
@@ -119,7 +121,7 @@ def _comparison(made: Comparison) -> Page:
             Column("gain", "us", "of all calls together"),
         ),
         [
-            (k.kind, _shapes(k.shapes), k.dtype, k.calls, k.measured_us, k.predicted_us, k.ratio, k.gain_us)
+            (k.kind, k.shapes_text, k.dtype, k.calls, k.measured_us, k.predicted_us, k.ratio, k.gain_us)
             for k in made.kernels
         ],
     )
@@ -170,10 +172,6 @@ def _numbers(summary: Summary) -> tuple[Cell, ...]:
     """The cells of a summary."""
     errors = (summary.mape, summary.median_ape, summary.worst, summary.bias)
     return (summary.rows, *errors, summary.rank_correlation)
-
-
-def _shapes(shapes: Iterable[Sequence[int]]) -> str:
-    return " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
 
 
 def _turned(pairs: Iterable[tuple[str, int]]) -> list[tuple[int, str]]:

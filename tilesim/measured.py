@@ -18,6 +18,7 @@ from tilesim.cases import Case, Shape, Unmapped, case_of, operator_named
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput
 from tilesim.samples import copy_in, product
+from tilesim.shapes import shape_of, shape_text
 
 SHIPPED = Path(__file__).parent / "data" / "measured.csv"
 """The measured points that come with the package."""
@@ -34,8 +35,6 @@ PIPES = {
 }
 """Pipe times as the profiler calls them -> our pipes."""
 EMPTY = "empty kernel"
-SCALAR = "scalar"
-"""The shape of a tensor without axes."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ class Measurement:
     @property
     def text(self) -> str:
         """Operator, dtype and shapes in one line."""
-        shapes = " ".join("x".join(map(str, s)) or SCALAR for s in self.shapes)
-        return f"{self.operator} {self.dtype} {shapes}".strip()
+        return " ".join([self.operator, self.dtype, *map(shape_text, self.shapes)]).strip()
 
 
 def load_measured(path: str | Path | None = None) -> list[Measurement]:
@@ -102,7 +100,7 @@ def measured_csv(rows: Iterable[Measurement]) -> str:
         values = [
             r.chip,
             r.operator,
-            ";".join("x".join(map(str, s)) or SCALAR for s in r.shapes),
+            ";".join(map(shape_text, r.shapes)),
             r.dtype,
             f"{r.time_us:g}" if r.time_us < 1e5 else f"{r.time_us:.0f}",
             r.tier,
@@ -130,11 +128,7 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
     for number, line in enumerate(reader, 2):
         cells = {k: (v or "").strip() for k, v in line.items() if isinstance(k, str)}
         try:
-            shapes = tuple(
-                () if part == SCALAR else tuple(int(n) for n in part.split("x"))
-                for part in cells["shape"].split(";")
-                if part
-            )
+            shapes = tuple(shape_of(part) for part in cells["shape"].split(";") if part)
             time_us = float(cells["time_us"])
             pipes = {k: float(v) for k, v in _pairs(cells.get("pipes_us", "")).items()}
         except ValueError as error:

@@ -26,7 +26,7 @@ from tilesim.memory_map import KINDS
 from tilesim.operator import Call, Operator
 from tilesim.ops import load_operator
 from tilesim.report_facts import Answer, Facts, answered, facts
-from tilesim.shapes import TensorSpec
+from tilesim.shapes import TensorSpec, shape_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -151,7 +151,7 @@ def _word(value: Any) -> str:
     if isinstance(value, TensorSpec):
         return f"{_word(value.shape)}:{value.dtype}"
     shape = getattr(value, "shape", value)
-    return "x".join(map(str, shape)) if isinstance(shape, Sequence) and not isinstance(shape, str) else str(value)
+    return shape_text(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else str(value)
 
 
 def _stages(answer: Answer) -> str:

@@ -19,6 +19,8 @@ from tilesim.sizes import ONE, Size
 
 INT64_MAX = 2**63 - 1
 """The largest size that the vendor's interfaces can pass."""
+SCALARS = ("scalar", "()", "[]")
+"""Texts of the shape without axes; the first is the one that is written."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,25 @@ class TensorSpec:
     def __str__(self) -> str:
         """The shape and the dtype, `[2, 4] bfloat16`."""
         return f"{list(self.shape)} {self.dtype}"
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """A shape as the command line writes it.
+
+    >>> shape_text((2, 4, 6)), shape_text(())
+    ('2x4x6', 'scalar')
+    """
+    return "x".join(map(str, shape)) or SCALARS[0]
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """The shape that `text` writes, as `shape_text` does; raises ValueError for what is none.
+
+    >>> shape_of("2x4x6"), shape_of("scalar")
+    ((2, 4, 6), ())
+    """
+    word = text.lower()
+    return () if word in SCALARS else tuple(int(part) for part in word.split("x"))
 
 
 def whole_numbers(shape: Iterable[Any], problems: list[str]) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ from tilesim.judge import undecided
 from tilesim.operator import Call, Operator
 from tilesim.ops import load_operator
 from tilesim.plan import Plan, planned
+from tilesim.plural import several
+from tilesim.shapes import shape_text
 from tilesim.table import Cell, Column, Table, table_of
 from tilesim.timeline import simulate
 
@@ -70,19 +72,19 @@ def sweep(
     Raises BadInput, with all problems of all points, before anything is computed.
     """
     operator = load_operator(op)
-    several = list(chips) if isinstance(chips, Sequence) and not isinstance(chips, str) else [chips]
+    listed = list(chips) if isinstance(chips, Sequence) and not isinstance(chips, str) else [chips]
     axes = axes_of(operator, {**mapping(operator, "given", given), **options})
     dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
-    lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, several)]
+    lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, listed)]
     count = math.prod(lengths)
     if not count:
-        none = [name for name, some in (("chip", several), ("dtype", dtypes)) if not some]
+        none = [name for name, some in (("chip", listed), ("dtype", dtypes)) if not some]
         raise BadInput("sweep", [f"no {name} is given" for name in none])
     if count > MOST_VALUES:
         raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
     calls = list(_calls(operator, axes, dtypes))
-    variants = list(chip_variants(several, set or {}))
-    varied = ["chip"] * (len(several) > 1) + list(set or {})
+    variants = list(chip_variants(listed, set or {}))
+    varied = ["chip"] * (len(listed) > 1) + list(set or {})
     columns = [
         *(Column(name, "elements" if name in operator.sizes else "") for name in calls[0][0]),
         *(Column(name, unit_of(name)) for name in varied),
@@ -103,7 +105,7 @@ def sweep(
     if times:
         first = calls[0][1]
         notes += accuracy_notes((first, chip) for _, chip in variants)
-    return table_of(f"{operator.name} at {count:,} points", columns, rows, notes)
+    return table_of(f"{operator.name} at {several(count, 'point')}", columns, rows, notes)
 
 
 def chip_variants(
@@ -157,8 +159,7 @@ def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:
     found: dict[str, dict[str, None]] = {}
     for call, chip in pairs:
         found.setdefault(str(known_accuracy(call, chip)), {})[chip.name] = None
-    several = len(found) > 1
-    return [f"accuracy{' on ' + ', '.join(names) if several else ''}: {text}" for text, names in found.items()]
+    return [f"accuracy{' on ' + ', '.join(names) if len(found) > 1 else ''}: {text}" for text, names in found.items()]
 
 
 def tiles_text(plan: Plan) -> str:
@@ -220,7 +221,7 @@ def _cell(value: Any) -> Cell:
         return value
     shape = getattr(value, "shape", value)
     dtype = getattr(value, "dtype", "")
-    return "x".join(str(size) for size in shape) + (f":{dtype}" if dtype else "")
+    return shape_text(shape) + (f":{dtype}" if dtype else "")
 
 
 def _notes(

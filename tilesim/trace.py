@@ -20,6 +20,7 @@ from tilesim.events import Event, event_count, widest
 from tilesim.files import write_text
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
+from tilesim.plural import several
 from tilesim.timeline import PhaseTime, Timeline, clock_hz, simulate
 
 LANES = {
@@ -121,7 +122,7 @@ def _left_out(
     parts = []
     if window is not None and shown < whole:
         parts.append(
-            f"{whole - shown:,} of {whole:,} instructions: of every loop, {window:,} tile{'s' * (window > 1)} "
+            f"{whole - shown:,} of {whole:,} instructions: of every loop, {several(window, 'tile')} "
             "at its start, in its middle and at its end are shown"
         )
     for kind, cores in chosen.items():

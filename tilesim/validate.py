@@ -14,6 +14,7 @@ from tilesim.chip import Chip, load_chip
 from tilesim.errors import TilesimError
 from tilesim.fitting import Fit, fitted
 from tilesim.measured import Measurement, load_measured
+from tilesim.plural import several
 from tilesim.prediction import Prediction, predict
 from tilesim.shown import Shown
 
@@ -80,7 +81,7 @@ class Summary:
             return f"no row could be compared{more}"
         rank = f", rank correlation {self.rank_correlation:.3f}" if self.rank_correlation is not None else ""
         return (
-            f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} compared{more}: mean error {self.mape:.1f}%, "
+            f"{several(self.rows, 'row')} compared{more}: mean error {self.mape:.1f}%, "
             f"median {self.median_ape:.1f}%, worst {self.worst:+.1f}%, bias {self.bias:+.1f}%{rank}"
         )
 

@@ -108,7 +108,7 @@ def _kernels(kernels: Sequence[KernelComparison]) -> None:
     rows = [
         (
             k.kind,
-            " ".join("x".join(map(str, shape)) or "scalar" for shape in k.shapes),
+            k.shapes_text,
             k.dtype,
             k.calls,
             f"{k.measured_us:,.2f}",
@@ -132,7 +132,7 @@ def _pipes(kernels: Sequence[KernelComparison]) -> None:
     rows = [
         (
             k.kind,
-            " ".join("x".join(map(str, shape)) or "scalar" for shape in k.shapes),
+            k.shapes_text,
             *("{:,.2f} / {:,.2f}".format(*k.pipes_us[p]) if p in k.pipes_us else "" for p in pipes),
         )
         for k in kernels

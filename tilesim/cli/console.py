@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from tilesim.layout import GAP, Column, blocks, wrapped
+from tilesim.plural import several
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -136,15 +137,6 @@ def percent(share: float) -> str:
     ('53.3%', '0.0%', '0.0%')
     """
     return f"{share:.1%}"
-
-
-def several(count: int, one: str, many: str = "") -> str:
-    """A number and what it counts.
-
-    >>> several(1, "buffer"), several(63, "buffer"), several(2, "inequality", "inequalities")
-    ('1 buffer', '63 buffers', '2 inequalities')
-    """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def _print(what: Any, style: str = "", least: int = 0) -> None:

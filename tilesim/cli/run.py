@@ -155,6 +155,8 @@ def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None)
 
 
 def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) -> None:
+    from tilesim.shapes import shape_text  # noqa: PLC0415 - see run
+
     plan, timeline = done.plan, done.timeline
     wrong = [name for name, found in differences.items() if not found.ok]
     said = "run" if not differences else f"differs: {', '.join(wrong)}" if wrong else "run and verified"
@@ -167,7 +169,7 @@ def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) ->
     rows = []
     for name, array in done.outputs.items():
         spec, found = plan.call.spec(name), differences.get(name)
-        row = [name, "x".join(map(str, array.shape)) or "scalar", spec.dtype if spec else ""]
+        row = [name, shape_text(array.shape), spec.dtype if spec else ""]
         if found is not None:
             row += [f"{value:.2g}" for value in (found.max_abs, found.fro, found.t)]
             row += [str(found.tolerance), "ok" if found.ok else "NO"]
