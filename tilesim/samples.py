@@ -23,9 +23,10 @@ BLOCK = BLOCK_BYTES // 2
 
 @functools.lru_cache
 def copy_in(*, together: bool = False) -> Operator:
-    """Tiles of a matrix read one after another; `together` all of it by every core, in the same order, in P passes.
+    """The operator that copies a matrix in, tile by tile; `together`: every core all of it, in one order, in P passes.
 
-    A block of the last tile of a row is looked at, so that none is idle.
+    No kernel may have a buffer that nothing reads, so one block of the last tile of every row is read; nothing of the
+    tiles before it is.
     """
 
     def kernel(k: Kernel) -> None:
@@ -60,7 +61,7 @@ def copy_in(*, together: bool = False) -> Operator:
 
 @functools.lru_cache
 def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
-    """A matrix product whose factors may be stored transposed.
+    """The operator of a matrix product whose factors may be stored transposed.
 
     Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next begins), `wide` (float32 result).
     """
