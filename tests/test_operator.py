@@ -20,10 +20,12 @@ from tilesim.fits import inequalities
 from tilesim.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.plan import plan
+from tilesim.program import Kernel
 from tilesim.rules import not_null
 from tilesim.shapes import Pattern, Solution, TensorSpec
-from tilesim.sizes import dim
+from tilesim.sizes import dim, dims
 from tilesim.sweep import sweep
+from tilesim.views import Tensor
 
 CHIP = load_chip("ascend950pr")
 GATED = load_operator("text_gated_residual_grad")
@@ -478,3 +480,80 @@ def test_declarations_are_rules_where_an_operator_states_none(given, broken):
 def test_a_promised_multiple_is_a_rule_beside_stated_ones():
     stated = declared(rules=tuple(not_null("x", "y")))
     assert [rule.name for rule in check(stated, {"N": 4, "H": 4100}, chip="ascend950pr").broken] == ["H multiple"]
+
+
+# -------------------------------------------------------------------- what a recorder refuses
+def recorded(body):
+    """Record a body into a phase of a kernel of one input x and one output y."""
+    tensors = {name: Tensor(name, dims("N H"), "float32", role) for name, role in (("x", "input"), ("y", "output"))}
+    k = Kernel("odd", "float32", {}, tensors)
+    with k.vector("p") as p:
+        body(k, p)
+
+
+def tiled(k, p, *, slots=2, cap=None, multiple_of=1, **loop):
+    """x copied to y, with some of the numbers that the recorder takes."""
+    loop = {"extent": dim("N"), "split": True} | loop
+    loop.setdefault("tile", p.tile("rows", cap, multiple_of))
+    for n in p.loop("n", **loop):
+        p.store(p.load(k["x"][n], name="b", slots=slots), k["y"][n])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fact"),
+    [
+        ({"slots": 0}, "slots of buffer 'b' is 0, must be at least 1"),
+        ({"slots": -1}, "slots of buffer 'b' is -1, must be at least 1"),
+        ({"slots": 1.5}, "slots of buffer 'b' is 1.5, must be a whole number"),
+        ({"slots": True}, "slots of buffer 'b' is True, must be a whole number"),
+        ({"slots": "2"}, "slots of buffer 'b' is '2', must be a whole number"),
+        ({"slots": dim("N")}, "slots of buffer 'b' is N, must be a whole number"),
+        ({"cap": 0}, "cap of tile 'rows' is 0, must be at least 1"),
+        ({"cap": 2.5}, "cap of tile 'rows' is 2.5, must be a whole number"),
+        ({"multiple_of": 0}, "multiple_of of tile 'rows' is 0, must be at least 1"),
+        ({"multiple_of": -8}, "multiple_of of tile 'rows' is -8, must be at least 1"),
+        ({"multiple_of": None}, "multiple_of of tile 'rows' is None, must be a whole number"),
+        ({"extent": -4}, "extent of loop 'n' is -4, must be at least 0"),
+        ({"extent": "N"}, "extent of loop 'n' is 'N', must be a whole number"),
+        ({"tile": 0}, "tile of loop 'n' is 0, must be at least 1"),
+        ({"tile": -3}, "tile of loop 'n' is -3, must be at least 1"),
+        ({"tile": dim("N") - dim("N")}, "tile of loop 'n' is 0, must be at least 1"),
+        ({"tile": 0.5}, "tile of loop 'n' is 0.5, must be a whole number"),
+        ({"unit": 0}, "unit of loop 'n' is 0, must be at least 1"),
+        ({"rows": -1}, "rows of loop 'n' is -1, must be at least 0"),
+        ({"halo": -1}, "halo of loop 'n' is -1, must be at least 0"),
+        ({"lead": 1.0}, "lead of loop 'n' is 1.0, must be a whole number"),
+        (
+            {"split": "balance"},
+            "split of loop 'n' is 'balance', which is no way to share it out; did you mean 'balanced'?",
+        ),
+        (
+            {"split": "foo"},
+            "split of loop 'n' is 'foo', which is no way to share it out; there are: True, balanced, ceil",
+        ),
+        ({"split": 1}, "split of loop 'n' is 1, which is no way to share it out; there are: True, balanced, ceil"),
+    ],
+    ids=str,
+)
+def test_numbers_that_mean_nothing_name_their_line(numbers, fact):
+    with pytest.raises(BadOperator) as caught:
+        recorded(lambda k, p: tiled(k, p, **numbers))
+    assert caught.value.fact.startswith(fact)
+    assert caught.value.where.startswith("test_operator.py:")
+
+
+@pytest.mark.parametrize("split", ["", "balanced", "ceil", "dealt", True, False])
+def test_every_way_to_share_a_loop_out_is_taken(split):
+    recorded(lambda k, p: tiled(k, p, split=split, cap=dim("N"), multiple_of=8, unit=dim("H"), slots=1))
+
+
+def test_parts_that_are_read_after_their_loop_name_the_remedy():
+    def parts(k, p, *, carried):
+        b = p.buffer("b", (4, dim("H")))
+        for r in p.loop("r", 4, carry=(b,) if carried else ()):
+            part = p.load(k["x"][r.start], out=b[r.start])
+        p.store(p.read(b) if carried else part, k["y"][:4])
+
+    with pytest.raises(BadOperator, match=r"give that loop carry=\(b,\), its buffer, and read it as p.read\(b\)"):
+        recorded(lambda k, p: parts(k, p, carried=False))
+    recorded(lambda k, p: parts(k, p, carried=True))

@@ -20,7 +20,7 @@ from tilesim.errors import BadOperator
 from tilesim.isa import ISA, REGISTERS, SPACES, ShapeError
 from tilesim.sizes import ONE, Scalar, Size, dim
 from tilesim.tree import Instr, Loop, Operand, Source, Target, Tile, caller, walk
-from tilesim.verify import check_operands, check_write
+from tilesim.verify import check_number, check_operands, check_size, check_split, check_write
 from tilesim.views import Buffer, Range, Tensor, Value, View, padded, view
 
 __all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "caller", "walk"]
@@ -57,6 +57,9 @@ class Phase:
 
     def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
         """A tile size for the plan to decide, as large as fits and at most `cap`."""
+        where = caller()
+        check_size(f"cap of tile '{name}'", 1 if cap is None else cap, 1, where)
+        check_number(f"multiple_of of tile '{name}'", multiple_of, 1, where)
         self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason)
         return dim(name, multiple_of)
 
@@ -76,6 +79,11 @@ class Phase:
     ) -> Iterator[Range]:
         """The one symbolic tile of a loop over `extent`, to write `for n in p.loop(...)` around its body."""
         where = caller()
+        check_split(name, split, where)
+        for word, size, least in (("extent", extent, 0), ("tile", tile, 1), ("unit", unit, 1), ("rows", rows, 0)):
+            check_size(f"{word} of loop '{name}'", size, least, where)
+        for word, number in (("halo", halo), ("lead", lead)):
+            check_number(f"{word} of loop '{name}'", number, 0, where)
         taken = {loop.name for loop in self.loops()}
         unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
         policy = "balanced" if split is True else split or ""
@@ -110,6 +118,7 @@ class Phase:
         reserved: bool = False,
     ) -> Buffer:
         """A buffer of this phase. `shape` may use the sizes of the loops around; its bytes use their full tiles."""
+        check_number(f"slots of buffer '{name}'", slots, 1, caller())
         sizes = tuple(Size.of(s) for s in (shape if isinstance(shape, Sequence) else (shape,)))
         full = {key: value for loop in self._stack for key, value in loop.full().items()}
         top = tuple(Size.of(s).substitute(full) for s in (sizes if allocated is None else allocated))
@@ -230,7 +239,11 @@ class Phase:
             )
         left = [loop for loop in value.loops if loop not in self._stack and value.buffer not in loop.carry]
         if left:
-            raise BadOperator(f"{op} reads '{name}' outside the loop over {left[0].name} that wrote it", where)
+            raise BadOperator(
+                f"{op} reads '{name}' outside the loop over {left[0].name} that wrote it; give that loop "
+                f"carry=({name},), its buffer, and read it as p.read({name})",
+                where,
+            )
         return value.view
 
     # ---------------------------------------------------------------- reading what was recorded

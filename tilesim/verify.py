@@ -1,15 +1,43 @@
-"""What a recorder refuses: operands that an instruction cannot take, and writes that a loop would make ambiguous."""
+"""What a recorder refuses: numbers that mean nothing, operands that an instruction cannot take, ambiguous writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from tilesim.errors import BadOperator
+from tilesim.errors import BadOperator, did_you_mean
 from tilesim.isa import ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
-from tilesim.sizes import ONE
+from tilesim.sizes import ONE, Size
 from tilesim.tree import Loop, Source
 from tilesim.views import Buffer, View
+
+SPLITS = ("balanced", "ceil", "dealt")
+"""How a loop can be shared out over cores."""
+
+
+def check_number(what: str, value: object, least: int, where: str) -> None:
+    """Refuse what is no whole number, or is less than `least`. Raises BadOperator."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadOperator(f"{what} is {value!r}, must be a whole number", where)
+    if value < least:
+        raise BadOperator(f"{what} is {value}, must be at least {least}", where)
+
+
+def check_size(what: str, value: object, least: int, where: str) -> None:
+    """Refuse what is no size, or one that is known to be less than `least`. Raises BadOperator."""
+    if not isinstance(value, Size):
+        check_number(what, value, least, where)
+    elif value.constant is not None:
+        check_number(what, value.constant, least, where)
+
+
+def check_split(loop: str, split: object, where: str) -> None:
+    """Refuse a way to share a loop out that there is not. Raises BadOperator."""
+    if isinstance(split, bool) or split in ("", *SPLITS):
+        return
+    hint = did_you_mean(split, SPLITS) if isinstance(split, str) else ""
+    hint = hint or f" there are: True, {', '.join(SPLITS)}"
+    raise BadOperator(f"split of loop '{loop}' is {split!r}, which is no way to share it out;{hint}", where)
 
 
 def check_operands(core_kind: str, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
