@@ -14,8 +14,10 @@ from tilesim.chip import chips_shipped, load_chip
 from tilesim.errors import BadInput
 from tilesim.judge import findings
 from tilesim.ops import load_operator, operators_shipped
+from tilesim.plan import plan
 from tilesim.remedies import UB_KEY, greatest
 from tilesim.shapes import TensorSpec
+from tilesim.timeline import simulate
 
 PR = load_chip("ascend950pr")
 B3 = load_chip("ascend910b3")
@@ -175,6 +177,30 @@ def test_an_empty_gated_unit_is_accepted():
     for shape in ((0,), (2, 0, 6), (0, 4)):
         verdict = check(GLU, {"self": shape}, chip=PR)
         assert (verdict.verdict, verdict.status.code) == ("fits", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("add", {"x1": (0, 3)}),
+        ("add", {"x1": (0, 3), "x2": (3,)}),
+        ("maximum", {"x1": (), "x2": (4, 0)}),
+        *((name, {"X": 0}) for name in ("adam_w", "addcdiv", "copy", "exp", "gelu", "mish", "sigmoid")),
+        ("glu", {"self": (0, 4)}),
+        ("glu", {"self": (4, 0)}),
+        ("rms_norm", {"X": 0, "D": 16}),
+        ("matmul", {"M": 0, "N": 4, "K": 4}),
+    ],
+    ids=str,
+)
+def test_without_elements_nothing_is_launched(name, shapes):
+    made = plan(name, shapes, chip="ascend910b2")
+    assert (made.route, made.phases, made.block_dim, simulate(made).time_us) == ("empty", (), 0, 0)
+    verdict = made.verdict
+    assert (verdict.verdict, verdict.note.split(";")[0]) == ("fits", "nothing is launched without elements")
+    first = verdict.inequalities[0]
+    mine = [b.bytes for b in verdict.buffers if (b.phase, b.memory) == (first.phase, first.memory)]
+    assert sum(mine) == first.left_bytes, "the buffers are those that the inequality adds up"
 
 
 # -------------------------------------------------------------------- what a verdict holds

@@ -367,6 +367,12 @@ EMPTY = [
     ("glu_backward", "self=0x8"),
     ("glu_backward", "self=4x0x8", "dim=1"),
     ("glu", "self=0x8"),
+    ("glu", "self=4x0"),
+    ("add", "x1=0x3"),
+    ("add", "x1=0x3", "x2=3"),
+    ("mul", "x1=4x1", "x2=0"),
+    ("copy", "X=0"),
+    ("adam_w", "X=0"),
     ("text_gated_residual", "B=0", "S=4", "C=4", "H=64", "R=32"),
     ("text_gated_residual_grad", "B=2", "S=0", "C=4", "H=64", "R=32"),
 ]
@@ -385,6 +391,22 @@ def test_empty_data_is_no_fault_of_any_command(words, chip, tilesim):
     for kind in ("buffers", "gantt", "roofline", "tornado"):
         result = tilesim("plot", kind, *words, "--chip", chip, "--out", "a.svg")
         assert result.exit_code in (0, 1, 2), (kind, result.stderr)
+
+
+REFUSED_EMPTY = [
+    ("add", "x1=0x3", "x2=3", "y=4"),
+    ("maximum", "x1=0x1x1x1x1x1x1x1x5", "x2=5"),
+    ("mul", "x1=1x2147483647x129x1x1x2147483648x4096", "x2=0x2147483647x1x1x1x1x1"),
+    ("copy", "x=0x3", "y=4"),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED_EMPTY, ids=" ".join)
+def test_empty_data_that_is_refused_has_a_report(words, tilesim):
+    for ending in ("md", "html", "json"):
+        result = tilesim("report", *words, *CHIP, "--out", f"r.{ending}")
+        assert result.exit_code in (0, 1), result.stderr
+        assert "refused" in result.stdout
 
 
 def test_simulate_shows_time_by_phase_and_pipe(tilesim):

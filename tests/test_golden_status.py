@@ -137,4 +137,4 @@ def test_plain_data_carries_the_note():
         "empty",
         "the vendor's tiling would fail its check 'empty', but is not asked",
     )
-    assert not check(GLU, {"self": (2, 0)}, chip="ascend910b1").note
+    assert "tiling" not in check(GLU, {"self": (2, 0)}, chip="ascend910b1").note

@@ -12,7 +12,7 @@ from tilesim import isa
 from tilesim.calls import Given, bind
 from tilesim.chip import Chip, load_chip
 from tilesim.errors import BadInput
-from tilesim.judge import Balance, balances, findings
+from tilesim.judge import Balance, balances, findings, lifted
 from tilesim.operator import Call, Finding, Operator
 from tilesim.ops import load_operator
 from tilesim.remedies import Remedy, limits, remedies
@@ -80,7 +80,17 @@ class Verdict(Shown):
             return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
         if self.ok and self.tiling_check:
             return f"the vendor's tiling would fail its check '{self.tiling_check}', but is not asked"
+        if self.ok and self.weighed is not self.call and not self.call.operator.record(self.call, self.on).phases:
+            return "nothing is launched without elements; buffers are those of axes of 1"
         return ""
+
+    @functools.cached_property
+    def weighed(self) -> Call:
+        """The call whose inequalities it has: without tiles by hand, the one with axes of 1 for those without elements.
+
+        Its kernel may be another one than that of the call.
+        """
+        return self.call if self.tiles else lifted(self.call)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -100,7 +110,7 @@ class Verdict(Shown):
     @functools.cached_property
     def buffers(self) -> tuple[BufferUse, ...]:
         """Every buffer, the largest first."""
-        env = self.call.env
+        env = self.weighed.env
         rows = [
             _use(buffer, b.phase, b.memory, size.bind({**b.inequality.minimum, **env}), b.right_bytes)
             for b in self.inequalities
@@ -108,7 +118,7 @@ class Verdict(Shown):
         ]
         if self.inequalities:
             visible = self.on.memory.ub.visible_bytes
-            statics = self.call.operator.record(self.call, self.on).statics
+            statics = self.weighed.operator.record(self.weighed, self.on).statics
             rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 

@@ -86,9 +86,10 @@ def planned(plan: PhasePlan, memory: str) -> MemoryMap:
 
 def needed(verdict: Verdict, balance: Balance) -> MemoryMap:
     """The map that an inequality asks for at the smallest tiles, whether it fits or not."""
-    kernel = verdict.call.operator.record(verdict.call, verdict.on)
+    call = verdict.weighed
+    kernel = call.operator.record(call, verdict.on)
     phase = next(p for p in kernel.phases if p.name == balance.phase)
-    env = {**balance.inequality.minimum, **verdict.call.env}
+    env = {**balance.inequality.minimum, **call.env}
     kinds, taken, offset = kinds_of(phase), [], 0
     statics = [(b, b.bytes) for b in kernel.statics] if balance.memory == "ub" else []
     for buffer, size in (*statics, *balance.inequality.terms):

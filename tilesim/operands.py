@@ -18,14 +18,12 @@ from tilesim import dtypes
 from tilesim.axes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.chip import Chip
 from tilesim.operator import Call, Option
-from tilesim.pointwise import UNIT, Tile, copy_elements, flat_tiles
+from tilesim.pointwise import EMPTY, UNIT, Tile, copy_elements, flat_tiles
 from tilesim.program import Kernel, Phase
 from tilesim.rowwise import LONG, NARROW, rows_of_a_copy
 from tilesim.sizes import ONE, ZERO, Size, ceil_div, dim
 from tilesim.views import BLOCK_BYTES, Buffer, Range, Value
 
-EMPTY = "empty"
-"""The variant without elements, where shapes differ: nothing is launched."""
 LAYOUT = (Option("double_buffer", default=True), Option("spread", default=False))
 """Choices of `two_operands` that change when things happen, not what they are."""
 SHORT_BURSTS = 1.5
@@ -55,7 +53,7 @@ def axis_sizes(call: Call) -> Mapping[str, int]:
     """
     found = axes_of(call)
     sizes = found.sizes if found.spread else ()
-    if found.spread and found.has_no_elements:
+    if found.has_no_elements:
         sizes = tuple(math.prod(spec.shape) for name in LACKS if (spec := call.spec(name)) is not None)
     return {f"axis{i}": size for i, size in enumerate(sizes, 1)}
 
@@ -68,7 +66,7 @@ def variant(call: Call, chip: Chip) -> str:
     """
     axes = axes_of(call)
     word, sizes = axes
-    if axes.spread and axes.has_no_elements:
+    if axes.has_no_elements:
         return EMPTY
     if len(word) < 2:
         return word if axes.spread else ""
@@ -106,7 +104,7 @@ def two_operands(op: str, scalar: str) -> Callable[[Kernel], None]:
         if k.variant == EMPTY:
             for i, name in enumerate(LACKS, 1):
                 k.shaped(name, dim(f"axis{i}"))
-            k.route = "empty"
+            k.route = EMPTY
             return
         with k.vector(k.name) as p:
             if not k.variant:

@@ -7,6 +7,7 @@ sizes, dtypes, options, attributes. `Operator.record` runs the kernel function o
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -389,6 +390,6 @@ def _author() -> str:
 
 def _line_in(function: Callable[..., object], error: Exception) -> str:
     """file:line of the deepest frame of `error` in the file that has `function`."""
-    file = function.__code__.co_filename
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-    return f"{Path(file).name}:{lines[-1] if lines else function.__code__.co_firstlineno}"
+    code = inspect.unwrap(function).__code__
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename]
+    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"

@@ -10,13 +10,15 @@ Floats of 16 bits are computed in float32: a load widens them, a store rounds th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilesim import dtypes
-from tilesim.operator import Argument, Attribute, Dimension, Operator, Option, result
+from tilesim.chip import Chip
+from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
 from tilesim.program import Kernel, Phase, Target
 from tilesim.rules import broadcasts, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.sizes import Size, ceil_div, dim
@@ -30,6 +32,8 @@ UNIT = 64
 """Elements in whose multiples an axis is split and cut, a vector of 256 bytes in float32."""
 MOST_AXES = 8
 """Of operands that are broadcast. Source: vendor's documents of aclnnAdd, aclnnMul, aclnnMaximum."""
+EMPTY = "empty"
+"""The variant without elements: nothing is launched."""
 X = Dimension("X", least=0)
 """All elements of a tensor of any rank."""
 FLOATS = ("float32", "float16", "bfloat16")
@@ -109,6 +113,24 @@ def flat_tiles(
         yield Tile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
 
 
+def variant_of_one_shape(call: Call, _: Chip) -> str:
+    """EMPTY without elements, else ""."""
+    return "" if call.dims.get("X", 1) else EMPTY
+
+
+def _unless_empty(kernel: Callable[[Kernel], None]) -> Callable[[Kernel], None]:
+    """The kernel, which records nothing where its variant is EMPTY."""
+
+    @functools.wraps(kernel)
+    def record(k: Kernel) -> None:
+        if k.variant == EMPTY:
+            k.route = EMPTY
+        else:
+            kernel(k)
+
+    return record
+
+
 def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     name: str,
     kernel: Callable[[Kernel], None],
@@ -122,11 +144,12 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     families: Mapping[str, Sequence[str]] = FAMILIES,
     positive: str = "",
     spread: bool = False,
+    variant: Callable[[Call, Chip], str] = variant_of_one_shape,
     **more: Any,
 ) -> Operator:
     """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`.
 
-    With `spread` the two inputs have shapes that broadcast to it.
+    With `spread` the two inputs have shapes that broadcast to it, and `kernel` records the variant EMPTY too.
     """
     names = inputs.split()
     results = tuple(outputs) or (result("y", "*X", alias="out"),)
@@ -150,6 +173,7 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
             *(broadcasts(n, names[0]) if spread else shape(n) for n in names[1:]),
             *(shape(t.name) for t in results),
         ),
-        kernel=kernel,
+        kernel=kernel if spread else _unless_empty(kernel),
+        variant=variant,
         **more,
     )
