@@ -223,3 +223,32 @@ def test_pipe_times_of_one_operator_with_what_lies_beside_them(tilesim, tmp_path
     assert "1 of 1 call compared, 40.5 of 40.5 us" in told
     assert "7.40 / " in told
     assert "with --op" in refused(tilesim(*words[:2], "x=2048x2048", *words[2:]))
+
+
+def test_rows_without_a_time_are_told(tilesim, tmp_path):
+    rows = [SIGMOID, *(SIGMOID.replace("40.5", time) for time in ("N/A", "-3", "abc"))]
+    (tmp_path / "p.csv").write_text("\n".join([HEAD, *rows]))
+    shown = answered(tilesim("compare", "p.csv", "--chip", "ascend910b2"))
+    assert "1 of 4 calls compared, 40.5 of 40.5 us (100.0%); 3 calls without a time" in shown
+    for said in ("no duration", "the duration is below 0", "the duration is no number"):
+        assert said in shown
+
+
+def test_a_profile_without_durations_is_predicted(tilesim, tmp_path):
+    (tmp_path / "p.csv").write_text(f"{HEAD}\n{SIGMOID}".replace("Duration(us),", "").replace("40.5,", ""))
+    shown = answered(tilesim("compare", "p.csv", "--chip", "ascend910b2"))
+    assert shown.count("no durations") == 1
+    assert "1 of 1 call predicted" in shown
+    assert "nan" not in shown
+    (tmp_path / "PipeUtilization.csv").write_text("block_id,aiv_vec_time(us)\n0,7.1\n")
+    words = ("compare", "PipeUtilization.csv", "x=2048x2048", "--op", "sigmoid", "--chip", "ascend910b2")
+    assert "7.10 / " in answered(tilesim(*words))
+
+
+def test_bad_durations_are_left_out_and_are_null(tilesim, tmp_path):
+    base = {"chip": "Ascend910B2", "op": "sigmoid", "shapes": {"inputs": [[64, 64]]}, "dtype": {"inputs": ["float32"]}}
+    (tmp_path / "m.json").write_text(json.dumps([base | {"duration_us": d} for d in (10.0, "x", -3, float("inf"))]))
+    shown = answered(tilesim("validate", "m.json", "--chip", "ascend910b2"))
+    assert "1 row compared, 3 left out" in shown
+    found = json.loads(answered(tilesim("validate", "m.json", "--chip", "ascend910b2", "--json")))
+    assert [row["measured_us"] for row in found["skipped"]] == [None, None, None]

@@ -1,7 +1,11 @@
 """Profiles of users against the model, in every layout of columns."""
 
+import json
+import math
+
 import pytest
 
+from tilesim.cases import Unmapped, case_of
 from tilesim.compare import compare
 from tilesim.errors import BadInput
 from tilesim.profiler_csv import read_profile
@@ -82,3 +86,135 @@ def test_operands_that_broadcast_are_predicted_and_unvalidated(tmp_path, shapes)
     (one,) = compare(written(tmp_path, SUMMARY, row), "ascend910b2").kernels
     assert one.operator == "add"
     assert str(one.accuracy) == "unvalidated: no measured broadcast kernel of ascend910b2"
+
+
+NO_TIMES = (
+    "N/A",
+    "",
+    "-",
+    "abc",
+    "-3",
+    "-0.5",
+    "0",
+    "0.0",
+    "inf",
+    "-inf",
+    "1e400",
+    "nan",
+    "1_0",
+    "1,5",
+    "True",
+    "3 us",
+)
+
+
+@pytest.mark.parametrize("text", NO_TIMES)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_row_without_a_time_is_counted_and_has_no_time(tmp_path, text, place):
+    rows = [SIGMOID.replace("40.5", time) for time in ("10.5", "12.5")]
+    rows.insert(place, SIGMOID.replace("40.5", f'"{text}"'))
+    found = compare(written(tmp_path, SHAPED, *rows), "ascend910b2")
+    (one,) = found.kernels
+    assert (one.calls, one.measured_us) == (2, 11.5)
+    (left,) = found.left
+    assert (left.kind, left.calls, left.time_us) == ("Sigmoid", 1, 0.0)
+    assert "duration" in left.reason
+    assert (found.calls, found.untimed, found.timed, found.time_us, found.compared_us) == (3, 1, True, 23.0, 23.0)
+    assert str(found).endswith("2 of 3 calls compared, 23.0 of 23.0 us (100.0%); 1 call without a time")
+
+
+def test_the_sums_are_those_of_the_file(tmp_path):
+    times = ("10.5", "N/A", "12.5", "-3", "1,234.5", "1e400")
+    unknown = [SIGMOID.replace("Sigmoid", "Cast").replace("40.5", f'"{time}"') for time in times]
+    rows = [SIGMOID.replace("40.5", f'"{time}"') for time in times]
+    found = compare(written(tmp_path, SHAPED, *rows, *unknown), "ascend910b2")
+    assert found.calls == 12
+    assert found.compared_us == pytest.approx(1257.5)
+    assert found.time_us == pytest.approx(2 * 1257.5)
+    assert found.untimed == 6
+    assert sum(left.calls for left in found.left) == 9
+
+
+def test_figures_that_are_not_finite_are_no_figures(tmp_path):
+    row = SIGMOID.replace(",48,", ",1e400,").replace("7.2,11.0", "inf,nan")
+    (one,) = compare(written(tmp_path, SHAPED, row), "ascend910b2").kernels
+    assert one.pipes_us == {}
+
+
+OPERANDS = [
+    ("Add", 2),
+    ("Mul", 2),
+    ("Maximum", 2),
+    ("RmsNorm", 2),
+    ("MatMulV2", 2),
+    ("Addcdiv", 3),
+    ("ApplyAdamWV2", 4),
+]
+
+
+@pytest.mark.parametrize(("kernel", "count"), OPERANDS)
+def test_operands_of_different_dtypes_are_left_out(kernel, count):
+    shapes = [(64, 64), (64,) if kernel == "RmsNorm" else (64, 64), (64, 64), (64, 64)][:count]
+    same = case_of(kernel, shapes, ["DT_BF16"] * count)
+    assert same.dtype == "bfloat16"
+    assert case_of(kernel, shapes, ["DT_BF16"] * count + ["INT64"] * (count > 2)).given == same.given
+    for place in range(count):
+        mixed = ["DT_BF16"] * count
+        mixed[place] = "FLOAT"
+        with pytest.raises(Unmapped, match=r"operands of different dtypes: (bfloat16, float32|float32, bfloat16)"):
+            case_of(kernel, shapes, mixed)
+        mixed[place] = "DT_WHAT"
+        with pytest.raises(Unmapped, match="unknown dtype DT_WHAT"):
+            case_of(kernel, shapes, mixed)
+
+
+def test_a_scalar_of_another_dtype_is_an_operand_too(tmp_path):
+    row = 'add,Add,AI_CORE,70.5,40,"""4096;""",FLOAT16;FLOAT,"""4096"""'
+    found = compare(written(tmp_path, SUMMARY, row), "ascend910b2")
+    assert (found.kernels, found.left[0].reason) == ((), "operands of different dtypes: float16, float32")
+
+
+def test_a_profile_without_durations_is_predicted(tmp_path):
+    def cut(line):
+        return line.replace("40.5\t,", "").replace("40.5,", "").replace("Duration(us),", "")
+
+    timed = compare(written(tmp_path, SHAPED, SIGMOID, SIGMOID), "ascend910b2")
+    slow = SIGMOID.replace("2048,2048", "4096,4096")
+    unknown = SIGMOID.replace("Sigmoid", "Cast")
+    found = compare(written(tmp_path, *map(cut, (SHAPED, SIGMOID, SIGMOID, slow, unknown))), "ascend910b2")
+    first, second = found.kernels
+    assert (second.predicted_us, second.calls) == (timed.kernels[0].predicted_us, 2)
+    assert first.predicted_us > 2 * second.predicted_us
+    assert set(second.pipes_us) == {"v", "mte2"}
+    assert math.isnan(first.measured_us)
+    assert (found.calls, found.timed, found.untimed, found.compared_us, found.time_us) == (4, False, 0, 0.0, 0.0)
+    assert str(found).count("no durations") == 1
+    data = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert (data["time_us"], data["kernels"][0]["measured_us"], data["kernels"][0]["gain_us"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("quote", ['"""', '"', ""])
+def test_cells_parted_by_tabs(tmp_path, quote):
+    head, row = SUMMARY.replace(",", "\t"), ["s", "Sigmoid", "AI_CORE", "40.5", "48", "2048,2048", "FLOAT", "2048,2048"]
+    commas = compare(written(tmp_path, SHAPED, SIGMOID), "ascend910b2")
+    cells = [f"{quote}{cell}{quote}" if "," in cell else cell for cell in row]
+    found = compare(written(tmp_path, head, "\t".join(cells)), "ascend910b2")
+    assert [(k.shapes, k.predicted_us, k.measured_us) for k in found.kernels] == [
+        (k.shapes, k.predicted_us, k.measured_us) for k in commas.kernels
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((SUMMARY.replace(",", ";"), "s;Sigmoid;AI_CORE;40.5;48;2048,2048;FLOAT;2048,2048"), "semicolons"),
+        (("a,b", "1,2"), "no column of kernel names or types"),
+        (("Duration(us),Input Shapes", "1,2"), "no column of kernel names or types"),
+        (("Name,Age", "x,2"), "no column of durations, shapes"),
+        (("", " , "), "is empty"),
+        ((SHAPED, f'x,"{"9" * 140_000}"'), "cannot be read as a table"),
+    ],
+)
+def test_what_is_no_profile_is_refused_with_the_cause(tmp_path, lines, said):
+    with pytest.raises(BadInput, match=said):
+        compare(written(tmp_path, *lines), "ascend910b2")

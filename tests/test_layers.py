@@ -19,7 +19,7 @@ LAYERS = (
     "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts",
     "timeline composite run tensor_files arrays agreement accuracy table grid samples cases error_bands"
     " sweep whatif solving search"
-    " measured prediction surrogate fitting validate"
+    " durations measured prediction surrogate fitting validate"
     " profiler_csv compare aclnn formula buffer_file buffer_needs buffer_limits buffers",
     "graph_svg graph_files listed_phase listing memory_map lanes roofline report_facts report_drawings report"
     " html_tables html plot_style plot_budget plot_time plot_tables plot validation_plot trace",

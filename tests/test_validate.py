@@ -140,6 +140,59 @@ def test_what_cannot_be_done_is_listed_with_the_reason(tmp_path):
         assert word in reasons
 
 
+BAD = {
+    "no duration": [None],
+    "the duration is no number": ["x", "12.5", "", True, False, [1.0], {"us": 1}],
+    "the duration is below 0": [-3, -0.5],
+    "the duration is 0": [0, 0.0],
+    "the duration is not finite": [float("inf"), float("-inf"), float("nan"), 10**400],
+}
+
+
+def test_records_with_a_bad_duration_are_listed_and_never_compared(tmp_path):
+    given = [(value, why) for why, values in BAD.items() for value in values]
+    records = [record("sigmoid", [[64, 64]], duration_us=value) for value, _ in given]
+    del records[0]["duration_us"]
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps([*records, record("sigmoid", [[64, 64]])]), encoding="utf-8")
+    found = validate(file, "ascend910b2", all=True)
+    assert [one.row.time_us for one in found.compared] == [10.0]
+    assert [why for _, why in found.skipped] == [why for _, why in given]
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        *((cell, "no duration") for cell in ("", "N/A", "-")),
+        *((cell, "the duration is no number") for cell in ("x", "True", "1_0", "3 us")),
+        *((cell, "the duration is below 0") for cell in ("-3", "-1e-9")),
+        *((cell, "the duration is 0") for cell in ("0", "0.0")),
+        *((cell, "the duration is not finite") for cell in ("inf", "nan", "1e400")),
+    ],
+)
+def test_rows_with_a_bad_duration_are_listed_and_never_compared(tmp_path, cell, why):
+    file = tmp_path / "m.csv"
+    lines = (f"ascend910b2,sigmoid,64x64,float32,{time}" for time in ("10", cell))
+    file.write_text("\n".join(["chip,operator,shape,dtype,time_us", *lines]), encoding="utf-8")
+    found = validate(file, "ascend910b2")
+    assert [one.row.time_us for one in found.compared] == [10.0]
+    assert [reason for _, reason in found.skipped] == [why]
+
+
+@pytest.mark.parametrize("value", ["x", -3, float("inf"), float("nan"), True])
+def test_rows_with_a_bad_time_of_a_pipe_are_listed(tmp_path, value):
+    pipes = {"aiv_vec_time": value, "aiv_mte2_time": 2.0, "aiv_mte3_time": 0}
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps([record("sigmoid", [[64, 64]]) | {"pipe_times_us": pipes}]), encoding="utf-8")
+    table = tmp_path / "m.csv"
+    head = "chip,operator,shape,dtype,time_us,pipes_us"
+    table.write_text(f"{head}\nascend910b2,sigmoid,64x64,float32,9,v={value};mte2=2;mte3=0", encoding="utf-8")
+    for one in (file, table):
+        (row,) = load_measured(one)
+        assert (row.case, row.pipes_us) == (None, {"mte2": 2.0})
+        assert row.problem.startswith("pipe v: the duration is ")
+
+
 def record(op, shapes, *, dtype="float32", duration_us=10.0, notes="", tier="A"):
     return {
         "chip": "Ascend910B2",
@@ -154,7 +207,17 @@ def record(op, shapes, *, dtype="float32", duration_us=10.0, notes="", tier="A")
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("a.json", "{"), ("a.json", "{}"), ("a.csv", "x,y\n1,2\n"), ("none.csv", None)]
+    ("name", "text"),
+    [
+        ("a.json", "{"),
+        ("a.json", "{}"),
+        ("a.json", "[1]"),
+        ("a.json", '[{"a": 1}]'),
+        ("a.json", "9" * 5000),
+        ("a.csv", "x,y\n1,2\n"),
+        ("a.csv", f"chip,operator,shape,dtype,time_us\n{'9' * 140_000}\n"),
+        ("none.csv", None),
+    ],
 )
 def test_files_that_are_no_measurements_are_refused(tmp_path, name, text):
     file = tmp_path / name

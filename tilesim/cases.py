@@ -26,6 +26,12 @@ FAMILY: Mapping[str, str] = {
     "matmul": "matmul",
 }
 """The class of an operator, for which an accuracy is known."""
+OPERANDS: Mapping[str, int] = {
+    **dict.fromkeys(("add", "mul", "maximum", "matmul", "rms_norm", "dynamic_quant"), 2),
+    "addcdiv": 3,
+    "adam_w": 4,
+}
+"""How many of the first inputs have to be of one dtype, where it is more than one: a plan has one dtype for them."""
 BROADCAST = "broadcast"
 """The class of calls whose operands have shapes that broadcast; no figure of a chip is fitted to them."""
 
@@ -81,17 +87,14 @@ def case_of(
     attributes = attributes or {}
     if not inputs or not dtypes:
         raise Unmapped("no shapes or dtypes")
-    try:
-        dtype = dtype_named(dtypes[0])
-    except BadInput:
-        raise Unmapped(f"unknown dtype {dtypes[0]}") from None
+    dtype = _one_dtype(dtypes[: OPERANDS.get(name, 1)])
     first = inputs[0]
     if any(size < 0 for shape in inputs for size in shape):
         raise Unmapped("a size below 0")
     if name in ("add", "mul", "maximum"):
         return _two_operands(name, inputs, dtypes, dtype)
     if name == "matmul":
-        return _product(inputs, dtypes, outputs, dtype)
+        return _product(inputs, outputs, dtype)
     if name in ("addcdiv", "adam_w"):
         return Case(name, {"x1" if name == "addcdiv" else "var": first}, dtype)
     if name in ("swi_glu", "softmax"):
@@ -101,6 +104,19 @@ def case_of(
     if name == "gelu":
         return _gelu(first, dtype, attributes.get("approximate"))
     return Case(name, {"x": first}, dtype)
+
+
+def _one_dtype(written: Sequence[str]) -> str:
+    """The dtype that all operands have, by its canonical name; raises Unmapped where one is unknown or another."""
+    found: dict[str, None] = {}
+    for one in written:
+        try:
+            found[dtype_named(one)] = None
+        except BadInput:
+            raise Unmapped(f"unknown dtype {one}") from None
+    if len(found) > 1:
+        raise Unmapped(f"operands of different dtypes: {', '.join(found)}")
+    return next(iter(found))
 
 
 def _two_operands(name: str, inputs: Sequence[Shape], dtypes: Sequence[str], dtype: str) -> Case:
@@ -122,14 +138,12 @@ def _gelu(shape: Shape, dtype: str, asked: Any) -> Case:
     return Case("gelu", {"x": shape}, dtype, options={"approximate": "tanh"}, note=note)
 
 
-def _product(inputs: Sequence[Shape], dtypes: Sequence[str], outputs: Sequence[Shape], dtype: str) -> Case:
+def _product(inputs: Sequence[Shape], outputs: Sequence[Shape], dtype: str) -> Case:
     """A matrix product, its factors transposed as its result tells."""
     if len(inputs) < 2 or any(len(s) != 2 for s in inputs[:2]):
         raise Unmapped("not a product of two matrices")
     if any(len(s) > 1 for s in inputs[2:]):
         raise Unmapped("a third matrix is added in the same kernel")
-    if len(dtypes) > 1 and dtype_named(dtypes[1]) != dtype:
-        raise Unmapped("factors of different dtypes")
     (a0, a1), (b0, b1) = inputs[0], inputs[1]
     wanted = tuple(outputs[0]) if outputs else None
     for first in (False, True):

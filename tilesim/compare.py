@@ -21,7 +21,10 @@ from tilesim.shown import Shown
 
 @dataclass(frozen=True)
 class KernelComparison:
-    """All calls of one kernel with the same shapes and dtypes. Times are of one call, means over the calls."""
+    """All calls of one kernel with the same shapes and dtypes. Times are of one call, means over the calls.
+
+    Where the profile has no durations the measured time is NaN, and so is what is made of it.
+    """
 
     kind: str
     """The profiler's type."""
@@ -65,12 +68,12 @@ class KernelComparison:
             "dtype": self.dtype,
             "shapes": [list(shape) for shape in self.shapes],
             "calls": self.calls,
-            "measured_us": round(self.measured_us, 3),
+            "measured_us": _rounded(self.measured_us),
             "predicted_us": round(self.predicted_us, 3),
             "fixed_us": round(self.fixed_us, 3),
             "fixed_from": self.fixed_from,
-            "ratio": round(self.ratio, 3),
-            "gain_us": round(self.gain_us, 3),
+            "ratio": _rounded(self.ratio),
+            "gain_us": _rounded(self.gain_us),
             "pipes": {
                 pipe: {"measured_us": round(measured, 3), "predicted_us": round(predicted, 3)}
                 for pipe, (measured, predicted) in self.pipes_us.items()
@@ -82,7 +85,7 @@ class KernelComparison:
 
 @dataclass(frozen=True)
 class Left:
-    """Kernels that could not be predicted: their type, why, how many calls and how much time."""
+    """Kernels that are not compared: their type, why, how many calls and how much time, 0 for calls without one."""
 
     kind: str
     reason: str
@@ -103,6 +106,10 @@ class Comparison(Shown):
     chip: str
     kernels: tuple[KernelComparison, ...]
     left: tuple[Left, ...]
+    untimed: int = 0
+    """How many of the calls that are left out have no time, though the profile has a column of durations."""
+    timed: bool = True
+    """Whether the profile has durations; if not, kernels are predicted only, the longest time first."""
 
     @property
     def calls(self) -> int:
@@ -111,12 +118,12 @@ class Comparison(Shown):
 
     @property
     def compared_us(self) -> float:
-        """Measured time of the kernels that were predicted."""
-        return sum(k.measured_us * k.calls for k in self.kernels)
+        """Measured time of the kernels that were predicted; 0 for a profile without durations."""
+        return sum(k.measured_us * k.calls for k in self.kernels) if self.timed else 0.0
 
     @property
     def time_us(self) -> float:
-        """Measured time of all kernels."""
+        """Measured time of all calls that have one."""
         return self.compared_us + sum(x.time_us for x in self.left)
 
     def to_json(self) -> dict[str, Any]:
@@ -125,58 +132,79 @@ class Comparison(Shown):
             "chip": self.chip,
             "rows": self.calls,
             "compared": sum(k.calls for k in self.kernels),
-            "time_us": round(self.time_us, 3),
-            "compared_us": round(self.compared_us, 3),
+            "untimed": self.untimed,
+            "time_us": round(self.time_us, 3) if self.timed else None,
+            "compared_us": round(self.compared_us, 3) if self.timed else None,
             "kernels": [k.to_json() for k in self.kernels],
             "skipped": [x.to_json() for x in self.left],
         }
 
     def __str__(self) -> str:
         """One line: how much of the profile is compared."""
+        count = f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {several(self.calls, 'call')}"
+        if not self.timed:
+            return f"{count} predicted; the profile has no durations, so there is nothing measured to compare with"
         share = f" ({self.compared_us / self.time_us:.1%})" if self.time_us else ""
-        return (
-            f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {several(self.calls, 'call')} compared, "
-            f"{self.compared_us:,.1f} of {self.time_us:,.1f} us{share}"
-        )
+        without = f"; {several(self.untimed, 'call')} without a time" if self.untimed else ""
+        return f"{count} compared, {self.compared_us:,.1f} of {self.time_us:,.1f} us{share}{without}"
 
 
 def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = None) -> Comparison:
     """A profiler's table of kernels against what the chip's figures predict.
 
     Takes kernel_details and op_summary in any layout, columns by name. Rows that no operator is known for are counted,
-    with the reason. `case` is the call of the kernels that the profile has no shapes of, as in the tables of one
-    operator. Raises BadInput for a file that is no profile.
+    with the reason, and so are rows whose duration is no time. A profile without durations is predicted only.
+    `case` is the call of the kernels that the profile has no shapes of, as in the tables of one operator.
+    Raises BadInput for a file that is no profile.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
+    profile = read_profile(csv_path)
     groups: dict[Any, list[Profiled]] = {}
-    for row in read_profile(csv_path):
-        groups.setdefault((row.kind or row.name, row.inputs, row.dtypes, row.outputs), []).append(row)
+    left: dict[tuple[str, str], list[Profiled]] = {}
+    for row in profile:
+        if row.untimed:
+            left.setdefault((_kind(row), row.untimed), []).append(row)
+        else:
+            groups.setdefault((row.kind or row.name, row.inputs, row.dtypes, row.outputs), []).append(row)
     kernels: list[KernelComparison] = []
-    left: dict[tuple[str, str], list[float]] = {}
-    pipes: dict[tuple[str, str], Mapping[str, float]] = {}
     for rows in groups.values():
-        kind = rows[0].kind or rows[0].name or "unnamed"
         try:
-            kernels.append(_compared(rows, kind, chip, case))
+            kernels.append(_compared(rows, chip, case))
         except (Unmapped, TilesimError) as why:
-            key = (kind, str(why).splitlines()[0])
-            pipes.setdefault(key, rows[0].pipes_us)
-            times = left.setdefault(key, [])
-            times += [0.0 if math.isnan(r.time_us) else r.time_us for r in rows]
+            left.setdefault((_kind(rows[0]), str(why).splitlines()[0]), []).extend(rows)
+    timed = not profile or any(row.untimed or row.time_us > 0 for row in profile)
+    out = [
+        Left(*key, len(rows), sum((r.time_us for r in rows if r.time_us > 0), 0.0), rows[0].pipes_us)
+        for key, rows in left.items()
+    ]
     return Comparison(
         chip.name,
-        tuple(sorted(kernels, key=lambda k: -k.gain_us)),
-        tuple(sorted((Left(*k, len(t), sum(t), pipes[k]) for k, t in left.items()), key=lambda x: -x.time_us)),
+        tuple(sorted(kernels, key=lambda k: -k.gain_us if timed else -k.predicted_us * k.calls)),
+        tuple(sorted(out, key=lambda x: -x.time_us)),
+        sum(bool(row.untimed) for row in profile),
+        timed,
     )
 
 
-def _compared(rows: list[Profiled], kind: str, chip: Chip, told: Case | None) -> KernelComparison:
-    """One kernel against its prediction. Raises Unmapped, or what planning raises."""
+def _kind(row: Profiled) -> str:
+    """What a kernel is called for people."""
+    return row.kind or row.name or "unnamed"
+
+
+def _rounded(value: float) -> float | None:
+    """A figure as plain data, None for one that there is not."""
+    return None if math.isnan(value) else round(value, 3)
+
+
+def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComparison:
+    """One kernel against its prediction; its rows all have times, or the profile has none.
+
+    Raises Unmapped, or what planning raises.
+    """
     first = rows[0]
-    timed = [r.time_us for r in rows if r.time_us > 0]
-    if not timed:
-        blocks = "pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run"
-        raise Unmapped("no duration" if first.shaped else blocks)
+    kind = _kind(first)
+    if first.of_blocks and told is None:
+        raise Unmapped("pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run")
     if first.core.upper() in ("AI_CPU", "HCCL", "DSA_SQE"):
         raise Unmapped(f"runs on {first.core}, not on the cores")
     case = told if told is not None and not first.inputs else _case(first, kind)
@@ -187,7 +215,7 @@ def _compared(rows: list[Profiled], kind: str, chip: Chip, told: Case | None) ->
         case.dtype,
         first.inputs,
         len(rows),
-        sum(timed) / len(timed),
+        sum(r.time_us for r in rows) / len(rows),
         prediction.time_us,
         prediction.fixed_us,
         prediction.fixed_from,

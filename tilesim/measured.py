@@ -16,6 +16,7 @@ from typing import Any
 
 from tilesim.cases import Case, Shape, Unmapped, case_of, operator_named
 from tilesim.dtypes import dtype_named
+from tilesim.durations import duration, number_in
 from tilesim.errors import BadInput
 from tilesim.samples import copy_in, product
 from tilesim.shapes import shape_of, shape_text
@@ -47,6 +48,7 @@ class Measurement:
     shapes: tuple[Shape, ...]
     dtype: str
     time_us: float
+    """NaN where the source has none, or none that can be: `problem` says which."""
     tier: str
     """A: one kernel, controlled; B: from a run of a model, or without control."""
     source: str
@@ -85,10 +87,12 @@ def load_measured(path: str | Path | None = None) -> list[Measurement]:
     if where.suffix.lower() == ".json":
         try:
             records = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise BadInput(str(path), [f"is not JSON: {error}"]) from None
         if not isinstance(records, list) or not all(isinstance(r, dict) for r in records):
             raise BadInput(str(path), ["is not a list of measurements"])
+        if records and not any({"chip", "op"} <= r.keys() for r in records):
+            raise BadInput(str(path), ["is not a list of measurements: no record has a chip and an op"])
         return [_from_record(r) for r in records]
     return _from_csv(text, str(path or where.name))
 
@@ -121,19 +125,23 @@ def chip_named(text: str) -> str:
 
 def _from_csv(text: str, name: str) -> list[Measurement]:
     reader = csv.DictReader(text.splitlines())
+    try:
+        lines = list(reader)
+    except csv.Error as error:
+        raise BadInput(name, [f"is not CSV: {error}"]) from None
     missing = [c for c in ("chip", "operator", "shape", "dtype", "time_us") if c not in (reader.fieldnames or ())]
     if missing:
         raise BadInput(name, [f"column {c!r} is missing" for c in missing])
     rows, problems = [], []
-    for number, line in enumerate(reader, 2):
+    for number, line in enumerate(lines, 2):
         cells = {k: (v or "").strip() for k, v in line.items() if isinstance(k, str)}
         try:
             shapes = tuple(shape_of(part) for part in cells["shape"].split(";") if part)
-            time_us = float(cells["time_us"])
-            pipes = {k: float(v) for k, v in _pairs(cells.get("pipes_us", "")).items()}
         except ValueError as error:
             problems.append(f"line {number}: {error}")
             continue
+        time_us, problem = duration(number_in(cells["time_us"]))
+        pipes, wrong = _pipes({k: number_in(v) for k, v in _pairs(cells.get("pipes_us", "")).items()})
         row = Measurement(
             chip_named(cells["chip"]) or cells["chip"].lower(),
             cells["operator"],
@@ -145,8 +153,9 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
             _pairs(cells.get("attributes", "")),
             {k: int(v) if v.isdigit() else v for k, v in _pairs(cells.get("variant", "")).items()},
             pipes,
+            problem=problem or wrong,
         )
-        rows.append(_with_case(row, (), [row.dtype] * max(len(shapes), 1)))
+        rows.append(row if row.problem else _with_case(row, (), [row.dtype] * max(len(shapes), 1)))
     if problems:
         raise BadInput(name, problems)
     return rows
@@ -154,6 +163,13 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
 
 def _pairs(text: str) -> dict[str, str]:
     return {k: v for k, _, v in (part.partition("=") for part in text.split(";") if part)}
+
+
+def _pipes(told: Mapping[str, object]) -> tuple[dict[str, float], str]:
+    """The times [us] of the pipes that have worked, and what is wrong with the others; 0 and None are no work."""
+    times = {pipe: duration(value) for pipe, value in told.items() if value is not None and value != 0}
+    wrong = [f"pipe {pipe}: {problem}" for pipe, (_, problem) in times.items() if problem]
+    return {pipe: time_us for pipe, (time_us, problem) in times.items() if not problem}, ", ".join(wrong)
 
 
 def _from_record(r: Mapping[str, Any]) -> Measurement:
@@ -165,20 +181,22 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
     dtypes = types.get("inputs", []) if isinstance(types, dict) else [types]
     wide = isinstance(types, dict) and types.get("outputs") == ["float32"] and dtypes and dtypes[0] != "float32"
     notes = str(r.get("notes") or "")
-    pipes = {PIPES[k]: float(v) for k, v in (r.get("pipe_times_us") or {}).items() if k in PIPES and v}
+    told = r.get("pipe_times_us") or {}
+    pipes, wrong = _pipes({PIPES[k]: v for k, v in told.items() if k in PIPES} if isinstance(told, dict) else {})
+    time_us, problem = duration(r.get("duration_us"))
     row = Measurement(
         chip_named(str(r.get("chip", ""))),
         str(r.get("op", "")),
         tuple(_flat(shapes)),
         _canonical(str(dtypes[0])) if dtypes else "",
-        float(r.get("duration_us") or 0),
+        time_us,
         str(r.get("tier", "A")),
         str(r.get("source", "")),
         {k: v for k, v in (r.get("attrs") or {}).items() if k in ("dim", "approximate")},
         _variant(r, notes, wide=bool(wide)),
         pipes,
     )
-    problem = _problem(r, notes)
+    problem = problem or wrong or _problem(r, notes)
     if problem:
         return _replaced(row, problem=problem)
     return _with_case(row, [tuple(s) for s in outputs if isinstance(s, list)], dtypes)
@@ -212,8 +230,6 @@ def _flat(shapes: Sequence[Any]) -> list[Shape]:
 
 def _problem(r: Mapping[str, Any], notes: str) -> str:
     """Why a record cannot be predicted, as far as the record itself tells."""
-    if not r.get("duration_us"):
-        return "no duration"
     if r.get("kind") not in (None, "kernel", "microbench"):
         return f"not the time of a kernel but of a {r['kind']}"
     if r.get("single_kernel") is False or re.search(r"\+|fused|chain| then ", str(r.get("op", ""))):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilesim.cases import Shape
+from tilesim.durations import ABSENT, duration, number_in
 from tilesim.errors import BadInput
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +39,8 @@ PIPES: Mapping[str, tuple[str, ...]] = {
 }
 CORES = ("vector", "cube", "mix", "aiv", "aic", "aicore")
 """What the table of one operator calls its type: the cores that it runs on."""
-ABSENT = ("", "n/a", "na", "null", "none", "-")
+SEPARATORS = (",", "\t", ";")
+"""What may part cells. A table that semicolons part is refused: they part the shapes in a cell, too."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Profiled:
     kind: str
     core: str
     time_us: float
-    """NaN if the table does not say."""
+    """NaN if the table does not say, or says what is no time."""
     blocks: int
     inputs: tuple[Shape, ...]
     dtypes: tuple[str, ...]
@@ -58,33 +60,63 @@ class Profiled:
     """Pipe -> time of its work, of the pipes that have any."""
     shaped: bool = True
     """Whether the table has shapes at all."""
+    untimed: str = ""
+    """Why it has no time, where the table has a column of durations."""
+    of_blocks: bool = False
+    """Whether it is known by the pipe times of its blocks and by nothing else."""
 
 
 def read_profile(path: str | Path) -> list[Profiled]:
     """The kernels of a profile, in the order of the file.
 
-    Raises BadInput for a file that cannot be read or that has neither kernels with times nor pipe times of blocks.
+    Cells are parted by commas or tabs. Raises BadInput for a file that cannot be read, or that has neither kernels and
+    something that was found of them nor pipe times of blocks.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is not text in UTF-8"
         raise BadInput(str(path), [f"cannot be read: {reason}".lower()]) from None
-    lines = list(csv.reader(io.StringIO(text), skipinitialspace=True))
-    if not lines:
-        raise BadInput(str(path), ["is empty"])
-    header = {_clean(cell).lower(): i for i, cell in enumerate(lines[0])}
+    header, rows = _table(str(path), text)
     places = {key: next((header[n] for n in names if n in header), -1) for key, names in NAMES.items()}
     pipes = {pipe: next((header[n] for n in names if n in header), -1) for pipe, names in PIPES.items()}
     pipes = {pipe: place for pipe, place in pipes.items() if place >= 0}
-    rows = [[_clean(cell) for cell in line] for line in lines[1:] if any(map(_clean, line))]
     if "block_id" in header and pipes:
         return [_blocks(Path(path), rows, pipes)] if rows else []
-    if places["time_us"] < 0 or (places["name"] < 0 and places["kind"] < 0):
-        raise BadInput(
-            str(path), ["has no columns of kernel names and durations; is it a profiler's table of kernels?"]
-        )
+    named = places["name"] >= 0 or places["kind"] >= 0
+    told = pipes or any(places[key] >= 0 for key in ("time_us", "inputs", "core", "blocks"))
+    if not named or not told:
+        missing = "durations, shapes, cores, blocks or pipe times" if named else "kernel names or types"
+        raise BadInput(str(path), [f"has no column of {missing}; is it a profiler's table of kernels?"])
     return [_profiled(row, places, pipes) for row in rows]
+
+
+def _table(name: str, text: str) -> tuple[dict[str, int], list[list[str]]]:
+    """The place of every column by its name, lower case, and the rows that are not blank.
+
+    The cells are parted by what makes most names of columns out of the first line. Raises BadInput.
+    """
+    known = {one for names in (*NAMES.values(), *PIPES.values()) for one in names}
+    first = next((line for line in text.splitlines() if any(map(str.isalnum, line))), "")
+    try:
+        found = {by: {cell.lower() for cells in _cells(first, by) for cell in cells} for by in SEPARATORS}
+        by = max(found, key=lambda by: len(found[by] & known))
+        if by == ";":
+            raise BadInput(
+                name, ["has its cells parted by semicolons, which part shapes too; save it with commas or tabs"]
+            )
+        lines = _cells(text, by)
+    except csv.Error as error:
+        raise BadInput(name, [f"cannot be read as a table: {error}"]) from None
+    if not lines:
+        raise BadInput(name, ["is empty"])
+    return {cell.lower(): i for i, cell in enumerate(lines[0])}, lines[1:]
+
+
+def _cells(text: str, by: str) -> list[list[str]]:
+    """The cells of all lines that are not blank."""
+    lines = csv.reader(io.StringIO(text), delimiter=by, skipinitialspace=True)
+    return [cells for line in lines if any(cells := [_clean(cell) for cell in line])]
 
 
 def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str, int]) -> Profiled:
@@ -97,17 +129,19 @@ def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str,
     if "cube mte2" in worked:
         worked["mte2"] = max(worked.pop("cube mte2"), worked.get("mte2", 0.0))
     blocks = _number(cell("blocks"))
+    time_us, untimed = duration(number_in(cell("time_us"))) if places["time_us"] >= 0 else (math.nan, "")
     return Profiled(
         name=cell("name"),
         kind=cell("kind"),
         core=cell("core"),
-        time_us=_number(cell("time_us")),
+        time_us=time_us,
         blocks=0 if math.isnan(blocks) else int(blocks),
         inputs=_shapes(cell("inputs")),
         dtypes=tuple(part for part in re.split("[;]", cell("input_types").strip('"')) if part.lower() not in ABSENT),
         outputs=_shapes(cell("outputs")),
         pipes_us=worked,
         shaped=places["inputs"] >= 0,
+        untimed=untimed,
     )
 
 
@@ -129,7 +163,7 @@ def _blocks(path: Path, rows: Sequence[Sequence[str]], pipes: Mapping[str, int])
     for basic in known:
         kind = "" if basic.kind.lower() in CORES else basic.kind
         return replace(basic, kind=kind, blocks=basic.blocks or len(rows), pipes_us=worked)
-    return Profiled(path.stem, "", "", math.nan, len(rows), (), (), (), worked, shaped=False)
+    return Profiled(path.stem, "", "", math.nan, len(rows), (), (), (), worked, shaped=False, of_blocks=True)
 
 
 def _clean(cell: str) -> str:
@@ -138,11 +172,9 @@ def _clean(cell: str) -> str:
 
 
 def _number(text: str) -> float:
-    """The number that a cell holds; NaN for none."""
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return math.nan
+    """The finite number that a cell holds; NaN for none."""
+    found = number_in(text)
+    return found if isinstance(found, float) and math.isfinite(found) else math.nan
 
 
 def _shapes(text: str) -> tuple[Shape, ...]:

@@ -89,16 +89,19 @@ def show(made: Comparison, name: str, *, everything: bool = False) -> None:
     line(f"{name} on {made}", "bold")
     shown = made.kernels if everything else made.kernels[:SHOWN]
     if shown:
-        _kernels(shown)
+        _kernels(shown, timed=made.timed)
         if len(made.kernels) > len(shown):
-            line(f"and {several(len(made.kernels) - len(shown), 'kernel')} with less to gain: --all")
+            less = "with less to gain" if made.timed else "that take less time"
+            line(f"and {several(len(made.kernels) - len(shown), 'kernel')} {less}: --all")
         _pipes(shown)
         _bands(shown)
     _left(made.left)
 
 
-def _kernels(kernels: Sequence[KernelComparison]) -> None:
-    heading("kernels, the largest gain first [us of one call; gain of all calls]")
+def _kernels(kernels: Sequence[KernelComparison], *, timed: bool) -> None:
+    """Print the kernels; what is measured is empty in a profile without durations."""
+    first = "the largest gain" if timed else "the longest time of all calls"
+    heading(f"kernels, {first} first [us of one call{'; gain of all calls' if timed else ''}]")
     columns = (
         Column("kernel"),
         Column("shapes", prose=True),
@@ -111,11 +114,11 @@ def _kernels(kernels: Sequence[KernelComparison]) -> None:
             k.shapes_text,
             k.dtype,
             k.calls,
-            f"{k.measured_us:,.2f}",
+            f"{k.measured_us:,.2f}" if timed else "",
             f"{k.predicted_us:,.2f}",
             f"{k.fixed_us:,.2f}{'' if k.fixed_from != 'launch' else ' *'}",
-            f"{k.ratio:.2f}",
-            f"{k.gain_us:+,.1f}",
+            f"{k.ratio:.2f}" if timed else "",
+            f"{k.gain_us:+,.1f}" if timed else "",
         )
         for k in kernels
     ]
@@ -157,7 +160,7 @@ def _left(left: Sequence[Left]) -> None:
     if left:
         heading("left out")
         columns = (Column("kernel"), Column("calls", number=True), Column("us", number=True))
-        rows = [(x.kind, x.calls, f"{x.time_us:,.1f}", x.reason) for x in left]
+        rows = [(x.kind, x.calls, f"{x.time_us:,.1f}" if x.time_us else "", x.reason) for x in left]
         table((*columns, Column("reason", prose=True)), rows)
         for x in left:
             if x.pipes_us:

@@ -1,0 +1,50 @@
+"""Measured times as files write them, and what is none: only a finite number above 0 is a time."""
+
+from __future__ import annotations
+
+import math
+import re
+
+ABSENT = ("", "n/a", "na", "null", "none", "-")
+"""Cells of a table that say nothing, lower case."""
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+"""Numbers whose thousands are parted by commas."""
+
+
+def duration(value: object) -> tuple[float, str]:
+    """A measured time [us] and "", or NaN and why it is none: a time is a finite number above 0.
+
+    >>> duration(2.5), duration("soon")[1], duration(-3)[1]
+    ((2.5, ''), 'the duration is no number', 'the duration is below 0')
+    """
+    if value is None:
+        return math.nan, "no duration"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan, "the duration is no number"
+    try:
+        time_us = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        time_us = math.inf
+    if not math.isfinite(time_us):
+        return math.nan, "the duration is not finite"
+    if time_us <= 0:
+        return math.nan, "the duration is below 0" if time_us < 0 else "the duration is 0"
+    return time_us, ""
+
+
+def number_in(cell: str) -> float | str | None:
+    """What a cell of a table has for a number: that, the text that is none, or None if the cell is empty.
+
+    Commas part thousands, and nothing else.
+
+    >>> number_in("1,234.5"), number_in("1,5"), number_in("N/A")
+    (1234.5, '1,5', None)
+    """
+    text = cell.strip()
+    if text.lower() in ABSENT:
+        return None
+    bare = text.replace(",", "") if THOUSANDS.fullmatch(text) else text
+    try:
+        return text if "_" in bare else float(bare)
+    except ValueError:
+        return text
