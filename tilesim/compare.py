@@ -23,7 +23,7 @@ from tilesim.shown import Shown
 class KernelComparison:
     """All calls of one kernel with the same shapes and dtypes. Times are of one call, means over the calls.
 
-    Where the profile has no durations the measured time is NaN, and so is what is made of it.
+    Where the profile has no durations the measured time is None, and so is what is made of it.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class KernelComparison:
     dtype: str
     shapes: tuple[tuple[int, ...], ...]
     calls: int
-    measured_us: float
+    measured_us: float | None
     predicted_us: float
     fixed_us: float
     """What of the prediction is there without any work."""
@@ -46,14 +46,14 @@ class KernelComparison:
     """Where it is predicted as something else than it is called: as what, and why."""
 
     @property
-    def gain_us(self) -> float:
+    def gain_us(self) -> float | None:
         """What all calls together take longer than predicted; below 0 if they are faster."""
-        return (self.measured_us - self.predicted_us) * self.calls
+        return None if self.measured_us is None else (self.measured_us - self.predicted_us) * self.calls
 
     @property
-    def ratio(self) -> float:
-        """Measured by predicted time."""
-        return self.measured_us / self.predicted_us if self.predicted_us else math.nan
+    def ratio(self) -> float | None:
+        """Measured by predicted time; None for a prediction of no time."""
+        return None if self.measured_us is None or not self.predicted_us else self.measured_us / self.predicted_us
 
     @property
     def shapes_text(self) -> str:
@@ -119,7 +119,7 @@ class Comparison(Shown):
     @property
     def compared_us(self) -> float:
         """Measured time of the kernels that were predicted; 0 for a profile without durations."""
-        return sum(k.measured_us * k.calls for k in self.kernels) if self.timed else 0.0
+        return sum((k.measured_us * k.calls for k in self.kernels if k.measured_us is not None), 0.0)
 
     @property
     def time_us(self) -> float:
@@ -179,7 +179,7 @@ def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = N
     ]
     return Comparison(
         chip.name,
-        tuple(sorted(kernels, key=lambda k: -k.gain_us if timed else -k.predicted_us * k.calls)),
+        tuple(sorted(kernels, key=_first, reverse=True)),
         tuple(sorted(out, key=lambda x: -x.time_us)),
         sum(bool(row.untimed) for row in profile),
         timed,
@@ -191,9 +191,15 @@ def _kind(row: Profiled) -> str:
     return row.kind or row.name or "unnamed"
 
 
-def _rounded(value: float) -> float | None:
+def _rounded(value: float | None) -> float | None:
     """A figure as plain data, None for one that there is not."""
-    return None if math.isnan(value) else round(value, 3)
+    return None if value is None else round(value, 3)
+
+
+def _first(kernel: KernelComparison) -> float:
+    """What puts a kernel before others, the largest first: its gain, or all of its time if nothing is measured."""
+    gain_us = kernel.gain_us
+    return kernel.predicted_us * kernel.calls if gain_us is None else gain_us
 
 
 def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComparison:
@@ -215,7 +221,7 @@ def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComp
         case.dtype,
         first.inputs,
         len(rows),
-        sum(r.time_us for r in rows) / len(rows),
+        None if math.isnan(first.time_us) else sum(r.time_us for r in rows) / len(rows),
         prediction.time_us,
         prediction.fixed_us,
         prediction.fixed_from,

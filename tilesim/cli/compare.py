@@ -114,11 +114,11 @@ def _kernels(kernels: Sequence[KernelComparison], *, timed: bool) -> None:
             k.shapes_text,
             k.dtype,
             k.calls,
-            f"{k.measured_us:,.2f}" if timed else "",
+            "" if k.measured_us is None else f"{k.measured_us:,.2f}",
             f"{k.predicted_us:,.2f}",
             f"{k.fixed_us:,.2f}{'' if k.fixed_from != 'launch' else ' *'}",
-            f"{k.ratio:.2f}" if timed else "",
-            f"{k.gain_us:+,.1f}" if timed else "",
+            "" if k.ratio is None else f"{k.ratio:.2f}",
+            "" if k.gain_us is None else f"{k.gain_us:+,.1f}",
         )
         for k in kernels
     ]
