@@ -338,3 +338,14 @@ def test_a_table_of_sizes_catches_a_misspelt_name():
 def test_a_broken_formula_is_told_where_it_stands():
     with pytest.raises(BadInput, match=r"shape"):
         check_buffers({"buffers": {"x": {"shape": ["2 *", 16]}}}, "ascend910b3")
+
+
+@pytest.mark.parametrize("table", ["sizes", "buffers", "reserve", "fixed", "caps", "grid"])
+@pytest.mark.parametrize("key", [3, None, ("a",)])
+def test_a_key_that_is_no_text_is_told(table, key):
+    data = {"buffers": {"x": {"shape": ["N"]}}, "sizes": {"M": 4}}
+    data[table] = {**data.get(table, {}), key: 4}
+    with pytest.raises(BadInput) as caught:
+        check_buffers(data, "ascend910b3")
+    assert str(key) in str(caught.value)
+    assert "\n" not in str(caught.value)

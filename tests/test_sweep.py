@@ -2,6 +2,8 @@ import csv
 import io
 import json
 import time
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -211,3 +213,13 @@ def test_times_are_told_with_their_accuracy():
     assert all(word == "unvalidated" if chip == "ascend910b4" else word.startswith("±") for chip, word in words)
     untimed = sweep("exp", {"x": [(64, 64)]}, chips="ascend950pr", times=False)
     assert "accuracy" not in " ".join((*untimed.names, *untimed.notes))
+
+
+@pytest.mark.parametrize("value", [object(), Decimal(3), 1j, Path("x"), slice(3), len, int, b"x", [object()]], ids=repr)
+@pytest.mark.parametrize(("name", "given"), [("add", {"x1": (2,)}), ("rms_norm", {"X": 2, "D": 16})])
+def test_one_of_several_values_that_means_nothing_is_told(value, name, given):
+    (varied, good), *_ = given.items()
+    with pytest.raises(BadInput) as caught:
+        sweep(name, given | {varied: [value, good]}, chips="ascend910b3")
+    assert varied in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -293,7 +293,7 @@ def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferF
     problems: list[str] = []
     whole = _in_full({"name": subject.removesuffix(".toml"), **data}, problems)
     named = whole["sizes"]
-    context = {_SIZES: tuple(named)} if isinstance(named, Mapping) else {}
+    context = {_SIZES: tuple(n for n in named if isinstance(n, str))} if isinstance(named, Mapping) else {}
     made = BufferFile()
     try:
         made = BufferFile.model_validate(whole, context=context)

@@ -203,13 +203,15 @@ def _calls(
     for values in itertools.product(*axes.values(), dtypes):
         point = dict(zip([*axes, "dtype"], values, strict=True))
         kind = point.pop("dtype")
+        try:
+            call = bind(op, point, dtype=kind)
+        except BadInput as error:
+            problems |= dict.fromkeys(error.problems)
+            continue
         at: dict[str, Cell] = {name: _cell(point[name]) for name in varied}
         if len(dtypes) > 1:
             at["dtype"] = kind
-        try:
-            made.append((at, bind(op, point, dtype=kind)))
-        except BadInput as error:
-            problems |= dict.fromkeys(error.problems)
+        made.append((at, call))
     if problems:
         raise BadInput(op.name, list(problems))
     yield from made
