@@ -14,7 +14,7 @@ LAYERS = (
     "files arguments plural shown layout status sizes dtypes tolerance closed_form axes shapes chip_tables chip_text",
     "chip_problems platform_ini chip isa kernel_names",
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise operands",
-    "ops fits unknown_sizes judge flow execute banks traffic reuse fusion queues cost",
+    "ops fits unknown_sizes judge flow bounds execute banks traffic reuse fusion queues cost",
     "schedule remedies checker",
     "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts",
     "timeline composite run tensor_files arrays agreement accuracy table grid samples cases error_bands"

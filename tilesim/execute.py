@@ -1,7 +1,8 @@
 """A kernel's meaning: its phases in numpy, core by core and tile by tile, in on-chip memories of their real size.
 
 Every buffer lives at its planned offset of an arena, slots rotate as in the schedule, and arenas and workspace start as
-NaN, so that a read of what nothing wrote, or of a slot that was taken away, shows in the results.
+NaN, so that a read of what nothing wrote, or of a slot that was taken away, shows in the results. An access outside a
+tensor or buffer is refused with the author's line.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tilesim import dtypes
+from tilesim.bounds import inside, outside
+from tilesim.errors import BadOperator
 from tilesim.isa import ISA
 from tilesim.nest import Parts, Place, parts_of, tiles
 from tilesim.program import Instr, Loop, Phase, Source
@@ -167,8 +170,9 @@ class Worker:
         row = ISA[instr.op]
         meaning = row.meaning
         padded = instr.op == "mmad"
-        sources = [self._operand(s, "b" if padded and i else "a" if padded else "") for i, s in enumerate(instr.src)]
-        target = self._view(instr.dst, "c" if padded else "")
+        pads = itertools.chain("ab" if padded else "", itertools.repeat(""))
+        sources = [self._operand(s, instr, pad) for s, pad in zip(instr.src, pads, strict=False)]
+        target = self._view(instr.dst, instr, "c" if padded else "")
         sizes = [s for s in map(self._number, instr.dst.shape) if not isinstance(s, int) or s == 0]
         slots = self.slots[instr.dst.base] if isinstance(instr.dst.base, Buffer) and instr.fresh else None
 
@@ -182,9 +186,9 @@ class Worker:
 
         return run
 
-    def _operand(self, source: Source, pad: str) -> Callable[[Env], Any]:
+    def _operand(self, source: Source, instr: Instr, pad: str) -> Callable[[Env], Any]:
         if isinstance(source, View):
-            return self._view(source, pad)
+            return self._view(source, instr, pad)
         if not source.names <= self.sizes.keys():
             return source.bind
         value = source.bind(self.sizes)
@@ -196,8 +200,11 @@ class Worker:
         known = size.substitute({name: self.sizes[name] for name in size.names() & self.sizes.keys()})
         return known if known.constant is None else known.constant
 
-    def _view(self, view: View, pad: str = "") -> Callable[[Env], Array]:
-        """The array of a view, given the loops' positions; operands of mmad reach over their padding in m and n."""
+    def _view(self, view: View, instr: Instr, pad: str = "") -> Callable[[Env], Array]:
+        """The array of a view, given the loops' positions; operands of mmad reach over their padding in m and n.
+
+        Reading it raises BadOperator where the view lies outside its tensor or buffer.
+        """
         base = view.base
         starts, sizes = [self._number(s) for s in view.starts], [self._number(s) for s in view.sizes]
         kept = [i in view.kept for i in range(len(starts))]
@@ -212,6 +219,12 @@ class Worker:
             full = holder.current.shape
         up = {"a": (0,), "b": (1,), "c": (0, 1)}.get(pad, ())
         fixed = all(isinstance(x, int) for x in (*starts, *sizes))
+        if fixed and (error := outside(instr, view, full, self.sizes)):
+
+            def refuse(_: Env, error: BadOperator = error) -> Array:
+                raise error
+
+            return refuse
         if fixed and not lift:
             key = tuple(_index(s, n, k, i in up) for i, (s, n, k) in enumerate(zip(starts, sizes, kept, strict=True)))
             if all(isinstance(k, slice) and k == slice(0, n) for k, n in zip(key, full, strict=True)):
@@ -221,15 +234,17 @@ class Worker:
                 return lambda _: seen
             return lambda _: holder.current[key]
         code = [
-            (s if isinstance(s, int) else _affine(s), n if isinstance(n, int) else _affine(n), k, i in up)
+            (s if isinstance(s, int) else _affine(s), n if isinstance(n, int) else _affine(n), full[i], k, i in up)
             for i, (s, n, k) in enumerate(zip(starts, sizes, kept, strict=True))
         ]
 
         def seen_at(env: Env) -> Array:
             key = [*lift]
-            for s, n, k, rounded_up in code:
+            for s, n, size, k, rounded_up in code:
                 first = s if isinstance(s, int) else s(env)
                 count = n if isinstance(n, int) else n(env)
+                if not inside(first, count, size) and (error := outside(instr, view, full, env)):
+                    raise error
                 key.append(_index(first, count, k, rounded_up))
             return (array if holder is None else holder.current)[tuple(key)]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilesim.arguments import checked
+from tilesim.bounds import refuse_outside
 from tilesim.calls import Given, bind
 from tilesim.checker import Verdict, judged
 from tilesim.chip import Chip, load_chip
@@ -175,7 +176,7 @@ def plan(
     `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, on top
     of what the operator's vendor fixes. Raises BadInput as `check` does, and Unsupported, Refused or DoesNotFit, each
     with its `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor
-    takes it is planned as the vendor does; its verdict says so.
+    takes it is planned as the vendor does; its verdict says so. Raises BadOperator for a kernel that leaves a tensor.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     return planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
@@ -204,6 +205,7 @@ def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> P
     for phase in kernel.phases:
         make = cube_plan if phase.core_kind == "cube" else vector_plan
         made = make(phase, sizes, chip, by_phase.get(phase.name, []), of_phase(phase, tiles))
+        refuse_outside(phase, made.sizes)
         hand = of_phase(phase, given)
         reasons = {n: "by hand" if n in hand else why for n, why in made.reasons.items()}
         reasons |= {n: "the vendor's rule" for n, why in reasons.items() if why == "given"}
