@@ -70,3 +70,13 @@ def test_what_has_the_dtype_already_is_not_copied():
 def test_what_has_fewer_bits_is_widened_exactly():
     assert rounded(np.array([1.5], ml_dtypes.bfloat16), "float64").tolist() == [1.5]
     assert rounded(np.array([True, False]), "int32").tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "int16", "uint32", "int64", "complex64"])
+def test_another_byte_order_is_told_as_such(name):
+    swapped = np.dtype(name).newbyteorder("S")
+    for given in (swapped, swapped.str):
+        with pytest.raises(BadInput) as caught:
+            dtype_named(given)
+        assert str(caught.value) == f"dtype: {given!r} is {name} in another byte order; astype({name!r}) changes it"
+    assert np.zeros(2, swapped).astype(name).dtype == np.dtype(name)

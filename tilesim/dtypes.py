@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import ml_dtypes
@@ -73,9 +74,23 @@ def dtype_named(dtype: object) -> str:
     word = word.strip().lower().rsplit(".", 1)[-1].removeprefix("dt_")
     name = _ALIASES.get(word, word)
     if name not in _NUMPY:
+        swapped = _other_byte_order(word)
+        if swapped:
+            raise BadInput("dtype", [f"{dtype!r} is {swapped} in another byte order; astype({swapped!r}) changes it"])
         hint = did_you_mean(word, [*DTYPES, *_ALIASES]) or f" there are: {', '.join(DTYPES)}"
         raise BadInput("dtype", [f"{dtype!r} is not a dtype;{hint}"])
     return name
+
+
+def _other_byte_order(word: str) -> str:
+    """Of a numpy code such as ">f4" whose bytes are in another order than the machine's, the dtype's name; else ""."""
+    if not re.fullmatch(r"[<>][fiuc]\d+", word):
+        return ""
+    try:
+        found = np.dtype(word)
+    except TypeError:  # of no such width
+        return ""
+    return found.name if not found.isnative and found.name in _NUMPY else ""
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
