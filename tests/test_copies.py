@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from tilesim import dtypes
 from tilesim.chip import load_chip
 from tilesim.nest import steps
+from tilesim.operator import Argument, Dimension, Operator, result
 from tilesim.plan import plan
+from tilesim.queues import queues
 from tilesim.samples import copy_in
 from tilesim.traffic import Bursts, bursts, paid_bytes
 from tilesim.validate import validate
@@ -22,6 +24,45 @@ CHIPS = pytest.mark.parametrize("chip", [B1, PR], ids=lambda chip: chip.name)
 def copies(chip, shape, **tiles):
     (only,) = plan(copy_in(), {"x": shape}, chip=chip, dtype="float16", tiles={"cores": 1, **tiles}).phases
     return only
+
+
+N, H = Dimension("N"), Dimension("H", multiple_of=16)
+
+
+def nested(k):
+    """A copy, then a loop of copies whose axis is the tile of the loop around it, with nothing between."""
+    with k.vector("nested") as p:
+        for n in p.loop("n", N.size, 8, split=True):
+            w = p.buffer("wIn", (8, H.size), k.dtype, slots=2)
+            p.load(k["w"][:], out=w[0, :])
+            for m in p.loop("m", n.size, 4, carry=(w,)):
+                for r in p.loop("r", m.size, carry=(w,)):
+                    p.load(k["x"][n.start + m.start + r.start, :], out=w[m.start + r.start, :])
+            doubled = p.muls(p.read(w)[0], 2.0, out=p.buffer("yOut", (H.size,), k.dtype, slots=2))
+            p.store(doubled, k["y"][n.start])
+
+
+NESTED = Operator(
+    name="nested",
+    api="",
+    about="rows copied one by one",
+    lead="x",
+    kernel=nested,
+    dims=(N, H),
+    tensors=(Argument("x", "N H"), Argument("w", "H"), result("y", "N H")),
+    dtypes={"950": ("float32",), "a2": ("float32",)},
+    dtype="float32",
+)
+
+
+@CHIPS
+@pytest.mark.parametrize("rows", [1, 7, 64, 69])
+def test_copies_in_nested_loops_are_counted_together(chip, rows):
+    (one,) = plan(NESTED, {"N": rows, "H": 64}, chip=chip, tiles={"cores": 1}).phases
+    ((queue,),) = ({queues(one.phase)[i] for i in one.phase.instructions() if i.pipe == "mte2"},)
+    full = next(s for s in steps(one.nests[0][0]) if s.instr.pipe == "mte2")
+    assert 1 + min(rows, 8) <= queue.copies(full.sizes) <= 9  # the rows around other copies at full tiles
+    assert one.busy_cycles["mte2"] < (1 + min(rows, 8)) * -(-rows // 8) * chip.copies.gm_ub.latency_cycles
 
 
 @CHIPS
@@ -79,21 +120,23 @@ def validated():
     rows=st.integers(1, 9),
     columns=st.integers(1, 400),
     tile=st.tuples(st.integers(1, 4), st.integers(1, 100)),
+    cores=st.integers(1, 5),
     dtype=st.sampled_from(["float16", "float32"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_alignment_of_bursts_divides_every_place_at_which_one_starts(rows, columns, tile, dtype):
-    """Against the places of all tiles of a size, read off a matrix of numbers."""
-    tiles = {"rows": min(tile[0], rows), "columns": min(tile[1], columns), "cores": 1}
+def test_the_alignment_of_bursts_divides_every_place_at_which_one_starts(rows, columns, tile, cores, dtype):
+    """Against the places of all tiles of all cores, read off a matrix of numbers."""
+    tiles = {"rows": min(tile[0], rows), "columns": min(tile[1], columns), "cores": cores}
     (only,) = plan(copy_in(), {"x": (rows, columns)}, chip=PR, dtype=dtype, tiles=tiles).phases
     places = np.arange(rows * columns).reshape(rows, columns) * dtypes.itemsize(dtype)
+    share = -(-rows // only.cores)
     starts: dict[tuple[int, int], list[int]] = {}
-    for r in range(0, rows, tiles["rows"]):
-        for c in range(0, columns, tiles["columns"]):
-            part = places[r : r + tiles["rows"], c : c + tiles["columns"]]
-            starts.setdefault(part.shape, []).extend(int(row[0]) for row in part)
-    loads = [s for s in steps(only.nests[0][0]) if s.instr.op == "copy" and s.instr.dst.space == "ub"]
-    assert len(loads) == len(starts)
+    for first in range(0, rows, share):
+        for r in range(first, min(first + share, rows), tiles["rows"]):
+            for c in range(0, columns, tiles["columns"]):
+                part = places[r : min(r + tiles["rows"], first + share), c : c + tiles["columns"]]
+                starts.setdefault(part.shape, []).extend(int(row[0]) for row in part)
+    loads = [s for nest, _, _ in only.nests for s in steps(nest) if s.instr.op == "copy" and s.instr.dst.space == "ub"]
     for step in loads:
         found = starts[step.sizes["row.size"], step.sizes["column.size"]]
         align = bursts(step).align_bytes

@@ -235,3 +235,55 @@ def test_any_figure_can_be_overridden_and_nothing_else_changes(key, name):
 def test_provenance_fields_are_not_figures():
     assert set(PROVENANCE) <= set(Table.model_fields)
     assert not any(key.endswith((".source", ".status", ".note", ".guesses")) for key in KEYS)
+
+
+LIKE_910B2 = {
+    "copy.gm_ub.partial_burst_cycles": 1.0,
+    "copy.gm_ub.unaligned_stretch": 1.0,
+    "copy.ub_gm.partial_burst_cycles": 1.0,
+    "copy.ub_gm.unaligned_stretch": 1.0,
+}
+FOLLOWS = {
+    "ascend910b1": (
+        "ascend910b2",
+        LIKE_910B2
+        | {"memory.gm.read_bytes_per_s": 1.8 / 1.75, "memory.gm.write_bytes_per_s": 1.8 / 1.75}
+        | {"memory.l2.write_bytes_per_s": 1.0, "memory.l2.absorbed_write_bytes": 1.0},
+    ),
+    "ascend910b3": (
+        "ascend910b2",
+        LIKE_910B2
+        | dict.fromkeys([f"memory.gm.{way}_bytes_per_s" for way in ("read", "write", "read_alone", "cube_read")], 1.0)
+        | {"memory.l2.write_bytes_per_s": 1.0, "memory.l2.absorbed_write_bytes": 1.0},
+    ),
+    **{
+        f"ascend{name}": ("ascend910b2", LIKE_910B2)
+        for name in ("910b4", "910_9362", "910_9391", "910a", "310p3", "310b1")
+    },
+    "ascend950dt": (
+        "ascend950pr",
+        LIKE_910B2
+        | {"memory.gm.read_bytes_per_s": 2.5, "memory.gm.write_bytes_per_s": 2.5}
+        | dict.fromkeys([f"memory.l2.{key}" for key in ("write_bytes_per_s", "absorbed_write_bytes")], 1.0),
+    ),
+}
+"""A chip, the one that its figures follow by their notes, and the factor of each: a fit of one moves the other, too."""
+OF_THE_CACHE = ("l1_read_bytes_per_s", "write_bytes_per_s")
+BY_THE_CACHE = ("ascend910b4", "ascend910_9362", "ascend910_9391", "ascend910a", "ascend310p3", "ascend310b1")
+"""Chips whose cache has the proportions of 910B2's."""
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_figures_that_follow_another_chip_are_what_they_say(name):
+    other, factors = FOLLOWS[name]
+    mine, theirs = load_chip(name), load_chip(other)
+    for key, factor in factors.items():
+        assert mine.get(key) == pytest.approx(factor * theirs.get(key), rel=0.002), key
+
+
+@pytest.mark.parametrize("name", BY_THE_CACHE)
+def test_caches_that_were_not_measured_have_the_proportions_of_one_that_was(name):
+    mine, theirs = load_chip(name).memory.l2, load_chip("ascend910b2").memory.l2
+    scale = mine.read_bytes_per_s / theirs.read_bytes_per_s
+    for key in OF_THE_CACHE:
+        assert getattr(mine, key) == pytest.approx(scale * getattr(theirs, key), rel=0.002), key

@@ -148,3 +148,32 @@ def test_broken_rules_are_named(op, given, word):
     verdict = check(op, given, chip="ascend910b2")
     assert not verdict.ok
     assert any(word in rule.name for rule in verdict.broken)
+
+
+@pytest.mark.parametrize("chip", ["ascend910b2", "ascend950pr"])
+@pytest.mark.parametrize(
+    ("op", "shape", "more"),
+    [
+        ("swi_glu", (4096,), {}),
+        ("swi_glu", (96,), {}),
+        ("softmax", (64, 257), {"dim": 1}),
+        ("softmax", (64, 16), {"dim": 1}),
+    ],
+)
+def test_rows_around_the_number_of_cores_take_alike(chip, op, shape, more):
+    """Where a program for fewer rows than cores gives way to another, the time does not jump."""
+    cores = load_chip(chip).cores.vector
+    times = [
+        sum(phase.cycles for phase in plan(op, {"x": (rows, *shape), **more}, chip=chip, dtype="float16").phases)
+        for rows in range(cores - 3, cores + 1)
+    ]
+    assert max(times) < 1.3 * min(times)
+
+
+@pytest.mark.parametrize("chip", ["ascend910b2", "ascend950pr"])
+@pytest.mark.parametrize("op", ["softmax", "rms_norm", "dynamic_quant"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rows_of_every_length_have_a_program(chip, op, dtype):
+    shortest = load_chip(chip).memory.ub.size_bytes // 40
+    for row in (*range(shortest, 4 * shortest, 997), 1_000_000):
+        assert plan(op, {"x": (64, row)}, chip=chip, dtype=dtype).phases

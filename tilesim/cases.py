@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilesim import dtypes
 from tilesim.axes import apart, merged
 from tilesim.dtypes import dtype_named
 from tilesim.errors import BadInput
@@ -32,8 +33,11 @@ OPERANDS: Mapping[str, int] = {
     "adam_w": 4,
 }
 """How many of the first inputs have to be of one dtype, where it is more than one: a plan has one dtype for them."""
+WORD_BYTES = 4
 BROADCAST = "broadcast"
 """The class of calls whose operands have shapes that broadcast; no figure of a chip is fitted to them."""
+INTEGERS = "integers"
+"""The class of calls on integers of another width than 32 bits; no figure is fitted to them either."""
 
 
 class Unmapped(Exception):
@@ -126,8 +130,15 @@ def _two_operands(name: str, inputs: Sequence[Shape], dtypes: Sequence[str], dty
     first, second = inputs[0], inputs[1] if len(inputs) > 1 else ()
     if apart(first, second):
         raise Unmapped(f"shapes {list(first)} and {list(second)} do not broadcast")
-    kind = BROADCAST if merged(first, second).spread else ""
+    kind = class_beside(dtype, spread=merged(first, second).spread)
     return Case(name, {"x1": first, "x2": second}, dtype, kind=kind)
+
+
+def class_beside(dtype: str, *, spread: bool) -> str:
+    """The class of a call of two operands where that is not its operator's, else ""."""
+    if spread:
+        return BROADCAST
+    return "" if dtypes.is_float(dtype) or dtypes.itemsize(dtype) == WORD_BYTES else INTEGERS
 
 
 def _gelu(shape: Shape, dtype: str, asked: Any) -> Case:

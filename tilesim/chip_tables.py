@@ -221,8 +221,7 @@ class Memory(Frozen):
 class Copy(Table):
     """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles or more.
 
-    Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts. Of small copies that
-    follow each other directly only the first waits for the latency.
+    Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts.
     """
 
     latency_cycles: AmountOrZero
@@ -243,6 +242,14 @@ class Copy(Table):
     """A burst costs as if it were rounded up to this [bytes]."""
     burst_gap_bytes: AmountOrZero
     """What every burst of several costs the memory beside its bytes [bytes]."""
+
+
+class MemoryCopy(Copy):
+    """A path between global memory and a memory that vector instructions or L0 read.
+
+    Of small copies that follow each other directly only the first waits for the latency.
+    """
+
     request_bytes: Count
     """What the memory is asked for at a time; a burst that starts at no multiple of it is not aligned [bytes]."""
     unaligned_stretch: Amount
@@ -254,11 +261,11 @@ class Copy(Table):
 class Copies(Frozen):
     """All copy paths."""
 
-    gm_ub: Copy
+    gm_ub: MemoryCopy
     """Global memory to unified buffer, pipe mte2 of a vector core."""
-    ub_gm: Copy
+    ub_gm: MemoryCopy
     """Unified buffer to global memory, pipe mte3."""
-    gm_l1: Copy
+    gm_l1: MemoryCopy
     """Global memory to L1, pipe mte2 of a cube core."""
     l1_l0a: Copy
     """L1 to L0A, pipe mte1."""
@@ -342,10 +349,12 @@ class Launch(Table):
 
 
 class Tiling(Table):
-    """How the library cuts elementwise operators."""
+    """How the library cuts its operators."""
 
     copy_bytes: Count
     """The copy beyond which a larger one gains nothing, so that no tile of a tensor is larger [bytes]."""
+    axis_columns: Count
+    """The columns beyond which a tile along another axis than the last gains nothing [elements]."""
 
 
 class Workspace(Table):

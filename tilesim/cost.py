@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from tilesim import dtypes
 from tilesim.banks import collide
 from tilesim.chip import Chip
+from tilesim.chip_tables import MemoryCopy
 from tilesim.execute import Home
 from tilesim.fusion import Part
 from tilesim.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
@@ -24,21 +25,20 @@ __all__ = ["Bursts", "Costs", "Rates", "bursts", "moved_bytes", "vector_bytes"]
 
 FRACTAL = 16
 """The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
-WIDEST = 8
-"""Bytes of the widest element."""
+LONG_BYTES = 8
+"""Bytes of an element of 64 bits."""
 
 
 def vector_bytes(view: View, sizes: Sizes) -> int:
-    """Bytes that the vector unit passes for a view: whole rows with their padding, parts of rows padded to a block."""
+    """Bytes that the vector unit passes for a view: rows padded to a block, as far as their buffer pads them."""
     shape = [s.bind(sizes) for s in view.shape] or [1]
     item = dtypes.itemsize(view.dtype)
     row = shape[-1] * item
-    last = view.kept[-1] if view.kept else 0
-    allocated = _allocated(view)
-    if len(shape) > 1 and view.sizes[last] == view.base.shape[last]:
-        row = allocated[last].bind(sizes) * item
-    elif len(shape) > 1 or view.space == REGISTERS:
-        row = -(-row // BLOCK_BYTES) * BLOCK_BYTES
+    if len(shape) > 1 or view.space == REGISTERS:
+        padded = -(-row // BLOCK_BYTES) * BLOCK_BYTES
+        last = view.kept[-1] if view.kept else 0
+        whole = view.sizes[last] == view.base.shape[last]
+        row = min(padded, max(row, _allocated(view)[last].bind(sizes) * item)) if whole else padded
     return int(math.prod(shape[:-1]) * row)
 
 
@@ -98,8 +98,8 @@ class Costs:
         cycles: float = head + slope * vectors
         if passed > width and passed % width and not in_registers:
             cycles += overhead.count_mode_cycles
-        if item == WIDEST and cost != "move":
-            cycles += overhead.cycles_per_64bit_element * (passed // WIDEST)
+        if item == LONG_BYTES and cost != "move":
+            cycles += overhead.cycles_per_64bit_element * (passed // LONG_BYTES)
         return cycles + self._call(instr, sizes)
 
     def _call(self, instr: Instr, sizes: Sizes) -> float:
@@ -109,7 +109,7 @@ class Costs:
             return 0.0
         cycles = 0.0
         if part.calls is not None:
-            trips = math.prod(-(-loop.extent.bind(sizes) // max(loop.tile.bind(sizes), 1)) for loop in part.calls)
+            trips = math.prod(loop.trips(sizes) for loop in part.calls)
             cycles += overhead.call_cycles / max(trips, 1)
         for view in part.operands:
             if view.space != REGISTERS:
@@ -155,14 +155,15 @@ class Costs:
         burst = figures.partial_burst_cycles if runs.bytes % BLOCK_BYTES else figures.burst_cycles
         several = runs.count if runs.count > 1 else 0
         setup = figures.burst_setup_cycles * several
+        alone = figures.latency_cycles + size / figures.bytes_per_cycle
+        together = max(1.0, figures.in_flight_bytes / size) if isinstance(figures, MemoryCopy) else 1.0
         behind = max(
             (size / figures.peak_bytes_per_cycle + setup) * stretch,
             paid_bytes(self.chip, runs, route) / share * stretch,
             figures.issue_cycles,
             burst * several * stretch,
+            alone / together,
         )
-        alone = figures.latency_cycles + size / figures.bytes_per_cycle
-        behind = max(behind, alone / max(1.0, figures.in_flight_bytes / size))
         queue = self.queued.get(step.instr)
         # The first of a queue takes what it takes alone, the others what they take behind one another.
         return behind + max(0.0, alone - behind) / (queue.copies(step.sizes) if queue else 1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilesim.cases import BROADCAST, FAMILY
+from tilesim.cases import FAMILY, class_beside
 from tilesim.chip import Chip, load_shipped
 from tilesim.operands import is_broadcast
 from tilesim.operator import Call
@@ -65,7 +65,7 @@ class Accuracy:
 def known_accuracy(call: Call, chip: Chip) -> Accuracy:
     """The error band that is known for the times of a call on a chip."""
     name = call.operator.name
-    kind = BROADCAST if name in FAMILY and is_broadcast(call) else ""
+    kind = class_beside(call.dtype, spread=is_broadcast(call)) if name in FAMILY else ""
     return accuracy(chip, name, call.options, kind)
 
 

@@ -7,12 +7,13 @@ is laid on instructions of the run, so that every price stays a constant of the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilesim import dtypes
 from tilesim.program import Instr, Loop, Phase, walk
-from tilesim.tree import runs
+from tilesim.tree import stretches
 from tilesim.views import Buffer, View
 
 
@@ -28,10 +29,11 @@ class Part:
     """Bytes of the widest element in the run, which is what a register holds of every operand."""
 
 
+@functools.lru_cache(maxsize=256)
 def parts(phase: Phase) -> Mapping[Instr, Part]:
     """What every vector instruction of a phase pays of its function."""
     found: dict[Instr, Part] = {}
-    for run in runs(phase.body, "v"):
+    for run in stretches(phase.body, "v"):
         _price(phase, run, found)
     return found
 

@@ -17,8 +17,9 @@ from tilesim.events import passed_bytes
 from tilesim.flow import Dependency, Flow, first, tour
 from tilesim.isa import ISA
 from tilesim.nest import Nest, Run, Sizes, Step
-from tilesim.phase_plan import PhasePlan, tensor_bytes
+from tilesim.phase_plan import PhasePlan
 from tilesim.program import Instr, Kernel, walk
+from tilesim.traffic import tensor_bytes
 from tilesim.views import Tensor, View
 
 if TYPE_CHECKING:

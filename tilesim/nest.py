@@ -101,7 +101,7 @@ def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[P
     """Every tile of one share of a loop, in order."""
     tile = loop.tile.bind(sizes)
     if loop.split == "dealt":
-        extent, each = loop.extent.bind(sizes), _tiles_a_row(loop, sizes)
+        extent, each = loop.extent.bind(sizes), loop.trips(sizes)
         for k in range(part, each * loop.rows.bind(sizes), parts):
             row, index = divmod(k, each)
             yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
@@ -121,7 +121,7 @@ def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
     """The tiles of one share of a loop by their sizes alone."""
     if loop.split != "dealt":
         return tuple((s.times, s.size, s.after, s.before) for s in segments(loop, sizes, parts, part))
-    each = _tiles_a_row(loop, sizes)
+    each = loop.trips(sizes)
     tile = loop.tile.bind(sizes)
     tail = loop.extent.bind(sizes) % tile
     count = len(range(part, each * loop.rows.bind(sizes), parts))
@@ -142,10 +142,6 @@ def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
 
     whole, rest = divmod(count, period)
     return (*(((whole, word(period)),) if whole else ()), *word(rest))
-
-
-def _tiles_a_row(loop: Loop, sizes: Sizes) -> int:
-    return int(-(-loop.extent.bind(sizes) // loop.tile.bind(sizes)))
 
 
 def _with_halo(found: list[Segment], loop: Loop, extent: int) -> list[Segment]:
@@ -285,8 +281,11 @@ class Nests:
 
 
 def _step(loop: Loop, sizes: Sizes) -> int:
-    """What divides the starts of a loop's tiles [elements], the shares of cores aside, which start where they like."""
-    return 1 if loop.even or loop.halo or loop.lead else int(loop.tile.bind(sizes))
+    """What divides the starts of a loop's tiles [elements]; shares of cores start at units."""
+    if loop.even or loop.halo or loop.lead:
+        return 1
+    tile = int(loop.tile.bind(sizes))
+    return math.gcd(tile, int(loop.unit.bind(sizes))) if loop.split in ("ceil", "balanced") else tile
 
 
 def _inside(loop: Loop) -> set[Loop]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilesim import dtypes
 from tilesim.chip import Chip
 from tilesim.cost import Costs
 from tilesim.execute import Home, PhaseJob
@@ -20,7 +18,7 @@ from tilesim.program import Phase
 from tilesim.queues import queues
 from tilesim.reuse import crossings
 from tilesim.schedule import Scheduler
-from tilesim.traffic import Rates, Traffic, bursts, moved_bytes, paid_bytes, rates, read_together
+from tilesim.traffic import Rates, Traffic, bursts, moved_tensor, paid_bytes, rates, read_together, tensor_bytes
 from tilesim.views import Buffer, Tensor
 
 
@@ -57,17 +55,23 @@ class PhasePlan:
     def _traffic(self) -> dict[str, int]:
         """`moved`, and under "paid ..." what the memory spends on it."""
         out: dict[str, int] = {}
-        for nest, _, count in self.nests:
-            for name, size in totals(nest, self._amounts).items():
+        for amounts, (_, _, count) in zip(self._amounts, self.nests, strict=True):
+            for name, size in amounts.items():
                 out[name] = out.get(name, 0) + size * count
         return out
 
-    def _amounts(self, step: Step) -> dict[str, int]:
-        moved = moved_bytes(step)
-        if not moved:
-            return moved
-        paid = paid_bytes(self.chip, bursts(step), ROUTES[step.instr.route][0])
-        return moved | {f"paid {name}": paid for name in moved}
+    @functools.cached_property
+    def _amounts(self) -> list[dict[str, int]]:
+        """What one core of every distinct share moves, and what the memory spends on it."""
+        return [totals(nest, self._amounts_of) for nest, _, _ in self.nests]
+
+    def _amounts_of(self, step: Step) -> dict[str, int]:
+        name = moved_tensor(step)
+        if not name:
+            return {}
+        found = bursts(step)
+        paid = paid_bytes(self.chip, found, ROUTES[step.instr.route][0])
+        return {name: found.total_bytes, f"paid {name}": paid}
 
     @functools.cached_property
     def rates(self) -> Rates:
@@ -97,9 +101,7 @@ class PhasePlan:
     @functools.cached_property
     def _active(self) -> float:
         """Cores that read at a time, on average: those with less to read leave their share to the others."""
-        each = [
-            sum(v for k, v in totals(nest, moved_bytes).items() if k.startswith("read")) for nest, _, _ in self.nests
-        ]
+        each = [sum(v for k, v in amounts.items() if k.startswith("read ")) for amounts in self._amounts]
         most = max(each, default=0)
         whole = sum(size * count for size, (_, _, count) in zip(each, self.nests, strict=True))
         return whole / most if most else max(self.cores, 1)
@@ -186,8 +188,3 @@ def _put(places: dict[Buffer, Home], buffer: Buffer, space: str, offset: int, si
     size = int(buffer.slot_bytes.bind(sizes))
     places[buffer] = Home(space, offset, size, buffer.slots)
     return offset + size * buffer.slots
-
-
-def tensor_bytes(tensor: Tensor, sizes: Mapping[str, Any]) -> int:
-    """Bytes of a tensor at the sizes of a plan."""
-    return math.prod(int(s.bind(sizes)) for s in tensor.shape) * dtypes.itemsize(tensor.dtype)

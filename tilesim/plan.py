@@ -21,10 +21,11 @@ from tilesim.graph import graph
 from tilesim.hand_tiles import of_phase, overflowing, refuse_impossible
 from tilesim.operator import Call, Operator, VendorTiling
 from tilesim.ops import load_operator
-from tilesim.phase_plan import PhasePlan, tensor_bytes
+from tilesim.phase_plan import PhasePlan
 from tilesim.program import Kernel
 from tilesim.shown import Shown
 from tilesim.status import Status
+from tilesim.traffic import tensor_bytes
 from tilesim.vector_tiling import vector_plan
 
 if TYPE_CHECKING:

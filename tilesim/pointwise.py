@@ -32,6 +32,8 @@ UNIT = 64
 """Elements in whose multiples an axis is split and cut, a vector of 256 bytes in float32."""
 MOST_AXES = 8
 """Of operands that are broadcast. Source: vendor's documents of aclnnAdd, aclnnMul, aclnnMaximum."""
+REQUEST_BYTES = 128
+"""What copies into the unified buffer ask the memory for at a time; source: Ascend/msopprof, REQ_DATA."""
 EMPTY = "empty"
 """The variant without elements: nothing is launched."""
 X = Dimension("X", least=0)
@@ -108,8 +110,9 @@ def flat_tiles(
     *_, last = (t for t in k.tensors.values() if t is not None)
     whole = math.prod(last.shape, start=Size.of(1))
     most = copy_elements(k.dtype) if cap is None else Size.of(cap)
-    tile = p.tile("elements", most, UNIT, cap_reason)
-    for n in p.loop("x", whole, tile, split="ceil", unit=UNIT):
+    unit = max(UNIT, REQUEST_BYTES // dtypes.itemsize(k.dtype))
+    tile = p.tile("elements", most, unit, cap_reason)
+    for n in p.loop("x", whole, tile, split="ceil", unit=unit):
         yield Tile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
 
 

@@ -7,6 +7,7 @@ its copies in equal parts: every price stays a constant of the instruction and i
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,30 +15,28 @@ from dataclasses import dataclass
 from tilesim.isa import COPIES
 from tilesim.nest import Sizes
 from tilesim.program import Instr, Loop, Phase
-from tilesim.tree import runs, walk
+from tilesim.tree import full_tiles, stretches, walk
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A run of copies: the loops in it around each of them."""
+    """A stretch of copies: the loops in it around each of them."""
 
     around: tuple[tuple[Loop, ...], ...]
 
     def copies(self, sizes: Sizes) -> int:
-        """How many copies follow each other."""
-        return sum(math.prod((_trips(loop, sizes) for loop in loops), start=1) for loops in self.around)
+        """How many copies follow each other; loops around other copies than the one of `sizes` are at full tiles."""
+        full = full_tiles((loop for loops in self.around for loop in loops), sizes)
+        return sum(max(1, math.prod(loop.trips(full) for loop in loops)) for loops in self.around)
 
 
-def _trips(loop: Loop, sizes: Sizes) -> int:
-    return max(1, int(-(-loop.extent.bind(sizes) // max(loop.tile.bind(sizes), 1))))
-
-
+@functools.lru_cache(maxsize=256)
 def queues(phase: Phase) -> Mapping[Instr, Queue]:
-    """The run that every copy of a phase is in."""
+    """The stretch that every copy of a phase is in."""
     found: dict[Instr, Queue] = {}
     for pipe in dict.fromkeys(i.pipe for i in phase.instructions() if i.op in COPIES):
-        for run in runs(phase.body, pipe):
-            inside = [(node, loops) for node, loops in walk(run) if isinstance(node, Instr)]
+        for stretch in stretches(phase.body, pipe):
+            inside = [(node, loops) for node, loops in walk(stretch) if isinstance(node, Instr)]
             queue = Queue(tuple(loops for _, loops in inside))
             found |= dict.fromkeys((instr for instr, _ in inside), queue)
     return found

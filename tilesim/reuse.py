@@ -6,19 +6,20 @@ all that the cores touch in one iteration fits there; of what does not fit, as l
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilesim import dtypes
 from tilesim.isa import COPIES
 from tilesim.nest import Sizes
 from tilesim.program import Loop, Phase
-from tilesim.tree import Instr, walk
-from tilesim.views import Tensor, View
+from tilesim.traffic import tensor_bytes
+from tilesim.tree import Instr, full_tiles, walk
+from tilesim.views import View
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Touch:
     """A copy from or to a tensor, with the loops around it."""
 
@@ -30,7 +31,7 @@ class Touch:
         names = {name.rpartition(".")[0] for name in self.view.starts[axis].names()}
         return [loop for loop in self.around if loop.name in names]
 
-    @property
+    @functools.cached_property
     def moving(self) -> set[Loop]:
         """The loops that move along any axis."""
         return {loop for axis in range(len(self.view.starts)) for loop in self.along(axis)}
@@ -38,11 +39,12 @@ class Touch:
 
 def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, float]:
     """How often each tensor that a phase reads crosses global memory while it runs; 1 where the cache keeps it."""
-    sizes = _full_tiles(phase, sizes)
-    copies = [(node, around) for node, around in walk(phase.body) if isinstance(node, Instr) and node.op in COPIES]
-    reads = list(_touches((node.src[0], around) for node, around in copies))
-    touches = reads + list(_touches((node.dst, around) for node, around in copies))
-    found: dict[str, float] = {}
+    reads, writes = _copies(phase)
+    touches = (*reads, *writes)
+    found = dict.fromkeys((read.view.base.name for read in reads), 1.0)
+    if sum(tensor_bytes(base, sizes) for base in {touch.view.base for touch in touches}) <= cache_bytes:
+        return found
+    sizes = full_tiles(phase.loops(), sizes)
     for read in reads:
         times = 1.0
         for depth, loop in enumerate(read.around):
@@ -51,14 +53,17 @@ def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, floa
                 touched = _footprint(touches, loop, depth, phase, sizes)
                 times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
         name = read.view.base.name
-        found[name] = max(found.get(name, 1.0), times)
+        found[name] = max(found[name], times)
     return found
 
 
-def _touches(copies: Iterable[tuple[object, tuple[Loop, ...]]]) -> Iterator[Touch]:
-    for view, around in copies:
-        if isinstance(view, View) and isinstance(view.base, Tensor):
-            yield Touch(view, around)
+@functools.lru_cache(maxsize=256)
+def _copies(phase: Phase) -> tuple[list[Touch], list[Touch]]:
+    """(reads, writes) of tensors that a phase makes."""
+    copies = [(node, around) for node, around in walk(phase.body) if isinstance(node, Instr) and node.op in COPIES]
+    ways = ([(node.src[0], around) for node, around in copies], [(node.dst, around) for node, around in copies])
+    reads, writes = ([Touch(v, a) for v, a in way if isinstance(v, View) and v.space == "gm"] for way in ways)
+    return reads, writes
 
 
 def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, phase: Phase, sizes: Sizes) -> int:
@@ -83,17 +88,9 @@ def _bytes(touch: Touch, depth: int, phase: Phase, sizes: Sizes) -> int:
     return int(total)
 
 
-def _full_tiles(phase: Phase, sizes: Sizes) -> Sizes:
-    """The sizes with every loop at a full tile."""
-    out = dict(sizes)
-    for loop in phase.loops():
-        out |= {key: size if isinstance(size, int) else size.bind(out) for key, size in loop.full().items()}
-    return out
-
-
 def _trips(loop: Loop, sizes: Sizes) -> int:
     """Tiles of a loop, of all cores together."""
-    return int(math.prod((-(-loop.extent.bind(sizes) // max(loop.tile.bind(sizes), 1)), loop.rows.bind(sizes))))
+    return loop.trips(sizes) * int(loop.rows.bind(sizes))
 
 
 def _parts(loop: Loop, phase: Phase, sizes: Sizes) -> int:

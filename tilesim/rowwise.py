@@ -12,7 +12,7 @@ from tilesim import dtypes
 from tilesim.chip import Chip
 from tilesim.pointwise import UNIT, Tile, copy_elements
 from tilesim.program import Kernel, Phase, Target
-from tilesim.sizes import Size, align, ceil_div, dim
+from tilesim.sizes import ONE, Size, align, ceil_div, dim
 from tilesim.views import BLOCK_BYTES, Range, Tensor, View, view
 
 NARROW = "narrow"
@@ -62,19 +62,19 @@ def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
     return p.tile("rows", ceil_div(copy_elements(k.dtype) + 1, pitch) - 1, 1, "no larger copy gains anything")
 
 
-def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, by_column: bool = False) -> Iterator[tuple[Range, Range]]:
+def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) -> Iterator[tuple[Range, Range]]:
     """(rows, columns) of the one symbolic tile of a phase over both axes, of a good copy of every tensor.
 
-    Whole rows where they are short, parts of one where they are long; cores share out the rows, or `by_column` every
-    row between them.
+    Whole rows where they are short, parts of one where they are long; cores share out the rows. With `parts` every row
+    is cut into as many at least, and cores are dealt parts of all rows.
     """
     most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
-    columns = p.tile("columns", most, UNIT if by_column else block, "no larger copy gains anything")
-    if by_column:
-        for n in p.loop("row", rows):
-            for c in p.loop("column", row, columns, split="ceil", unit=UNIT):
-                yield n, c
+    if parts:
+        tile = p.tile("columns", ceil_div(row, parts * UNIT) * UNIT, UNIT, "every core has a part")
+        for c in p.loop("column", row, tile, split="dealt", rows=rows):
+            yield Range(c.row, ONE), c
         return
+    columns = p.tile("columns", most, block, "no larger copy gains anything")
     pitch = align(columns, block)
     for n in p.loop("row", rows, rows_of_a_copy(k, p, pitch), split="ceil"):
         for c in p.loop("column", row, columns):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tilesim import dtypes
 from tilesim.chip import Chip
+from tilesim.chip_tables import MemoryCopy
 from tilesim.isa import COPIES
 from tilesim.nest import Sizes, Step
 from tilesim.program import Phase
@@ -75,6 +76,8 @@ def _alignment(view: View, sizes: Sizes, run: int) -> int:
 def _granule(start: Size, sizes: Sizes) -> int:
     """What divides a place along an axis, whichever tiles the loops are at; 0 for the first place."""
     moving = [name for name in start.names() if name not in sizes]
+    if not moving:
+        return int(start.bind(sizes))
     still = {**sizes, **dict.fromkeys(moving, 0)}
     at_first = start.bind(still)
     return math.gcd(at_first, *(start.bind({**still, name: _step(name, sizes)}) - at_first for name in moving))
@@ -90,23 +93,34 @@ def _stored(view: View) -> Sequence[Size]:
     return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
 
 
-def moved_bytes(step: Step) -> dict[str, int]:
-    """{"read x" or "write x": bytes} that a copy moves of a tensor in global memory; empty for other instructions."""
+def moved_tensor(step: Step) -> str:
+    """What a copy does with global memory, "read x" or "write x" of a tensor; "" for other instructions."""
     if step.instr.op not in COPIES:
-        return {}
+        return ""
     source = step.instr.src[0]
     if isinstance(source, View) and source.space == "gm":
-        return {f"read {source.base.name}": bursts(step).total_bytes}
-    if step.instr.dst.space == "gm":
-        return {f"write {step.instr.dst.base.name}": bursts(step).total_bytes}
-    return {}
+        return f"read {source.base.name}"
+    return f"write {step.instr.dst.base.name}" if step.instr.dst.space == "gm" else ""
+
+
+def moved_bytes(step: Step) -> dict[str, int]:
+    """{"read x" or "write x": bytes} that a copy moves of a tensor in global memory; empty for other instructions."""
+    name = moved_tensor(step)
+    return {name: bursts(step).total_bytes} if name else {}
+
+
+def tensor_bytes(tensor: Buffer | Tensor, sizes: Sizes) -> int:
+    """Bytes of a tensor at the sizes of a plan."""
+    return math.prod(int(s.bind(sizes)) for s in tensor.shape) * dtypes.itemsize(tensor.dtype)
 
 
 def paid_bytes(chip: Chip, runs: Bursts, route: str) -> int:
     """What the memory spends on the bursts of a copy, in bytes of an ideal copy."""
     figures = chip.copies.path(route)
     unit = figures.burst_align_bytes
-    stretch = figures.unaligned_stretch if runs.align_bytes % figures.request_bytes else 1.0
+    stretch = 1.0
+    if isinstance(figures, MemoryCopy) and runs.align_bytes % figures.request_bytes:
+        stretch = figures.unaligned_stretch
     if runs.count == 1:
         return math.ceil(-(-runs.bytes // unit) * unit * stretch)
     return math.ceil(runs.count * (runs.bytes * stretch + figures.burst_gap_bytes))
@@ -179,6 +193,7 @@ def _write_seconds(chip: Chip, writes: Traffic, read: int) -> float:
     gm, l2 = chip.memory.gm, chip.memory.l2
     dirty = min(1.0, writes.moved / (read + writes.distinct))
     absorbed = min(writes.moved, 2 * dirty * l2.absorbed_write_bytes)
+    # What is paid beyond the bytes is the rest of lines, from global memory although the cache takes the write.
     return (writes.paid - absorbed) / gm.write_bytes_per_s + absorbed / l2.write_bytes_per_s
 
 

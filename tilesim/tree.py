@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilesim.isa import ISA, ROUTES
 from tilesim.sizes import ONE, ZERO, Scalar, Size, dim
@@ -101,6 +102,10 @@ class Loop:
         """The names of its tile, bound to the largest that they can be."""
         return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo, f"{self.name}.before": self.lead}
 
+    def trips(self, sizes: Mapping[str, Any]) -> int:
+        """Tiles along its axis, of all cores together."""
+        return int(-(-self.extent.bind(sizes) // max(self.tile.bind(sizes), 1)))
+
     def parts(self, phase: str) -> Size:
         """How many shares its axis is cut into, one a core."""
         return dim(f"{phase}.cores.{self.name}")
@@ -126,21 +131,31 @@ def walk(
             yield from walk(node.body, (*around, node))
 
 
-def runs(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
-    """The longest runs of nothing but instructions of a pipe, in program order.
+def full_tiles(loops: Iterable[Loop], sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes with those loops at full tiles, outer before inner, that are not at a tile already."""
+    out = dict(sizes)
+    for loop in loops:
+        for name, most in loop.full().items():
+            if name not in out:
+                out[name] = Size.of(most).bind(out)
+    return out
 
-    A loop of nothing else is part of a run, unless it is split over cores.
+
+def stretches(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
+    """The longest stretches of nothing but instructions of a pipe, in program order.
+
+    A loop of nothing else is part of one, unless it is split over cores.
     """
-    run: list[Instr | Loop] = []
+    stretch: list[Instr | Loop] = []
     for node in body:
         inside = [n for n, _ in walk((node,))]
         if all(n.pipe == pipe if isinstance(n, Instr) else not n.split for n in inside):
-            run.append(node)
+            stretch.append(node)
             continue
-        if run:
-            yield run
-        run = []
+        if stretch:
+            yield stretch
+        stretch = []
         if isinstance(node, Loop):
-            yield from runs(node.body, pipe)
-    if run:
-        yield run
+            yield from stretches(node.body, pipe)
+    if stretch:
+        yield stretch

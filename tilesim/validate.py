@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from tilesim.cases import BROADCAST
 from tilesim.chip import Chip, load_chip
 from tilesim.errors import TilesimError
 from tilesim.fitting import Fit, fitted
@@ -193,7 +192,7 @@ def validate(
     `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
     A chip file of another name has the rows of its `soc`.
     With `fit`, the chip's figures that have no public source are fitted to the rows first, without those whose shapes
-    broadcast (needs scipy).
+    broadcast and integers of another width than 32 bits (needs scipy).
     Raises BadInput for a file that cannot be read.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
@@ -201,7 +200,7 @@ def validate(
     mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
     if not fit:
         return compared_on(mine, chip)
-    result = fitted([r for r in mine if r.case is None or r.case.kind != BROADCAST], chip)
+    result = fitted([r for r in mine if r.case is None or not r.case.kind], chip)
     after = compared_on(mine, result.chip)
     return Validation(after.chip, after.compared, after.skipped, after.pipes_only, result)
 

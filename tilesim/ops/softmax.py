@@ -14,6 +14,7 @@ from tilesim.chip import Chip
 from tilesim.closed_form import Arrays, Numbers
 from tilesim.dtypes import itemsize
 from tilesim.functions import load_as
+from tilesim.operands import SHORT_BURSTS
 from tilesim.operator import Argument, Attribute, Call, Operator, result
 from tilesim.ops._axes import N, X, Y, dim_in_range
 from tilesim.pointwise import FAMILIES, copy_elements
@@ -26,8 +27,6 @@ from tilesim.views import Buffer, Value
 ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16
 """Columns of a tile along another axis than the last, at least: a block of 16-bit elements."""
-MOST_COLUMNS = {"950": 128}
-"""And at most: a vector of float32, or two where copies gain by it, as the times of the vendor's kernels tell."""
 
 TILES_TO_OVERLAP = 2
 """With fewer tiles a core nothing would overlap if each held all of the axis."""
@@ -39,11 +38,12 @@ def variant(call: Call, chip: Chip) -> str:
     size = itemsize(call.dtype)
     wide = 4 if size == 2 else 0
     if y <= 1:
-        return row_variant(chip, call.dtype, n, 4 * size + wide + 4, 1024)
+        return row_variant(chip, call.dtype, n, 4 * size + 2 * wide + 4, 1024)
     cores = chip.cores.vector
-    by_rows = x >= cores
+    some = -(-math.ceil(y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
+    by_rows = -(-x // cores) * y <= SHORT_BURSTS * x * min(y, some)
     share = -(-math.ceil(y if by_rows else y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
-    columns = max(1, min(y, MOST_COLUMNS.get(chip.family, 64), share))
+    columns = max(1, min(y, chip.tiling.axis_columns, share))
     pitch = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
     tiles = -(-y // columns) * x / cores
     once = tiles >= TILES_TO_OVERLAP and n * pitch * (2 * size + wide) + 4096 <= chip.memory.ub.visible_bytes

@@ -6,6 +6,7 @@ import numpy as np
 
 from tilesim.chip import Chip
 from tilesim.closed_form import Arrays, Numbers, logistic
+from tilesim.dtypes import itemsize
 from tilesim.functions import load_as
 from tilesim.operator import Argument, Attribute, Call, Operator, result
 from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
@@ -20,15 +21,20 @@ ROW = N.size * Y.size
 
 
 def variant(call: Call, chip: Chip) -> str:
-    """Whether the "by column" program runs: where there are fewer rows than cores."""
-    return "by column" if call.dims.get("X", 0) < chip.cores.vector else ""
+    """Where there are fewer rows than cores, "by parts N": cores share N parts of every row, none over a good copy."""
+    rows = max(call.dims.get("X", 0), 1)
+    if rows >= chip.cores.vector:
+        return ""
+    share = -(-call.dims.get("N", 1) * call.dims.get("Y", 1) // (chip.cores.vector // rows))
+    copies = -(-share * itemsize(call.dtype) // chip.tiling.copy_bytes)
+    return f"by parts {chip.cores.vector // rows * max(copies, 1)}"
 
 
 def kernel(k: Kernel) -> None:
     """Record the phase."""
     x, y = k["x"].reshape(X.size, 2 * ROW), k["y"].reshape(X.size, ROW)
     with k.vector("swi_glu") as p:
-        for n, c in grid_tiles(k, p, X.size, ROW, by_column=bool(k.variant)):
+        for n, c in grid_tiles(k, p, X.size, ROW, parts=int(k.variant.rpartition(" ")[2] or 0)):
             gate = load_as(p, x[n, c], "float32", name="gate")
             value = load_as(p, x[n, Range(c.start + ROW, c.size)], "float32", name="value")
             work = p.buffer("work", (n.size, c.size))
