@@ -215,7 +215,7 @@ def test_times_are_told_with_their_accuracy():
     assert "accuracy" not in " ".join((*untimed.names, *untimed.notes))
 
 
-@pytest.mark.parametrize("value", [object(), Decimal(3), 1j, Path("x"), slice(3), len, int, b"x", [object()]], ids=repr)
+@pytest.mark.parametrize("value", [object(), Decimal(3), 1j, Path("x"), slice(3), len, int, b"x", [object()]])
 @pytest.mark.parametrize(("name", "given"), [("add", {"x1": (2,)}), ("rms_norm", {"X": 2, "D": 16})])
 def test_one_of_several_values_that_means_nothing_is_told(value, name, given):
     (varied, good), *_ = given.items()
