@@ -54,12 +54,12 @@ LEFT = """## What the model leaves out
   are (`in_flight_bytes`, 4096) is a guess between 1.5 KiB, below which the [1,64] rows would come out too slow, and
   8 KiB, which Add on one core of ascend910b1 still copies one after another.
 - Samples that are far off: reading the same addresses by all cores, -32 % on ascend910b1 and -39 % on ascend950pr; Add
-  with 21760 elements a tile, +17 %, and Gelu, +10 %, on ascend950pr; Add on one core there, -40 %; the Matmul steps
+  with 21760 elements a tile, +17 %, and Gelu, +11 %, on ascend950pr; Add on one core there, -40 %; the Matmul steps
   before double buffers, -19 to -31 % on ascend910b1 and -12 and -56 % on ascend950pr. The causes are not established.
 - Fits are pulled to their start figures, a little: with a pull between 0.7 and 1.3 times as strong, the held-out error
-  of swi_glu moves between 14.3 and 14.4 % on ascend910b2 and between 11.2 and 13.2 % on ascend950pr, that of softmax
-  on ascend950pr between 19.0 and 19.3 %. With swi_glu bfloat16 and softmax float16 of ascend950pr away at once they
-  are predicted within 8 and 30 %.
+  of swi_glu moves between 12.6 and 12.9 % on ascend910b2 and between 6.6 and 6.7 % on ascend950pr, that of softmax on
+  ascend950pr between 17.8 and 18.3 %. With swi_glu bfloat16 and softmax float16 of ascend950pr away at once their mean
+  errors are 8 and 28 %.
 - Figures that were read off measured rows once and are not found anew when rows are held out: the launch figures, the
   `tiling` table and the price of 64-bit integers, which rests on one row of maximum.
 - The programs of the library's operators were written with the measured times in sight, which holding out rows cannot
@@ -80,7 +80,7 @@ LEFT = """## What the model leaves out
   at most) and is 7 % off on ascend950pr (21 % at most); as a kernel of its own it is unvalidated.
 - Operands that broadcast, of add, mul and maximum, are a class of their own that no figure is fitted to, so that
   their estimates are unvalidated. Three such rows of maximum (int32, float16, int64) were measured under control on
-  each chip, outside these points: -23, +2 and -6 % on ascend910b2, +1, -12 and +4 % on ascend950pr. Integers of 8 and
+  each chip, outside these points: -23, +2 and -6 % on ascend910b2, +1, -9 and +5 % on ascend950pr. Integers of 8 and
   64 bits are such a class, too.
 """
 README_NOTE = f"Made by `{COMMAND}`; by operator and dtype, with causes: [reports/accuracy.md](reports/accuracy.md)."

@@ -29,16 +29,19 @@ LONG_BYTES = 8
 """Bytes of an element of 64 bits."""
 
 
-def vector_bytes(view: View, sizes: Sizes) -> int:
-    """Bytes that the vector unit passes for a view: rows padded to a block, as far as their buffer pads them."""
+def vector_bytes(view: View, sizes: Sizes, width_bytes: int) -> int:
+    """Bytes that the vector unit passes for a view: whole rows with their padding, parts of rows padded to a block.
+
+    Of rows that fill their buffer to a part only it passes vectors of `width_bytes`, row by row, where that is less.
+    """
     shape = [s.bind(sizes) for s in view.shape] or [1]
     item = dtypes.itemsize(view.dtype)
     row = shape[-1] * item
-    if len(shape) > 1 or view.space == REGISTERS:
-        padded = -(-row // BLOCK_BYTES) * BLOCK_BYTES
-        last = view.kept[-1] if view.kept else 0
-        whole = view.sizes[last] == view.base.shape[last]
-        row = min(padded, max(row, _allocated(view)[last].bind(sizes) * item)) if whole else padded
+    last = view.kept[-1] if view.kept else 0
+    if len(shape) > 1 and view.sizes[last] == view.base.shape[last]:
+        row = min(_allocated(view)[last].bind(sizes) * item, -(-row // width_bytes) * width_bytes)
+    elif len(shape) > 1 or view.space == REGISTERS:
+        row = -(-row // BLOCK_BYTES) * BLOCK_BYTES
     return int(math.prod(shape[:-1]) * row)
 
 
@@ -84,7 +87,7 @@ class Costs:
         views = [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
         item = max(dtypes.itemsize(v.dtype) for v in views)
         width = self.chip.vector.width_bytes
-        passed = max(vector_bytes(v, sizes) for v in views)
+        passed = max(vector_bytes(v, sizes, width) for v in views)
         if cost == "reduce":  # every row is padded to whole vectors
             source = [s.bind(sizes) for s in views[-1].shape] or [1]
             vectors = math.prod(source[:-1]) * -(-source[-1] * dtypes.itemsize(views[-1].dtype) // width)
@@ -113,7 +116,7 @@ class Costs:
             cycles += overhead.call_cycles / max(trips, 1)
         for view in part.operands:
             if view.space != REGISTERS:
-                elements = vector_bytes(view, sizes) / dtypes.itemsize(view.dtype)
+                elements = vector_bytes(view, sizes, self.chip.vector.width_bytes) / dtypes.itemsize(view.dtype)
                 registers = -(-elements * part.width_bytes // self.chip.vector.width_bytes)
                 cycles += overhead.operand_cycles_per_vector * registers
         return cycles

@@ -191,7 +191,7 @@ def work(step: Step, width_bytes: int) -> Work:
     if ISA[instr.op].pipe != "v":
         return Work(instr, rows, 0, 0, 0)
     views = [instr.dst, *(s for s in instr.src if isinstance(s, View) and s.shape)]
-    return Work(instr, rows, -(-max(vector_bytes(v, sizes) for v in views) // width_bytes), 0, 0)
+    return Work(instr, rows, -(-max(vector_bytes(v, sizes, width_bytes) for v in views) // width_bytes), 0, 0)
 
 
 def _plain(count: Count) -> dict[str, int]:

@@ -55,13 +55,13 @@ class Event:
         return self.end_cycles - self.start_cycles
 
 
-def passed_bytes(item: Step) -> int:
-    """Bytes that an instruction moves, or passes of its widest operand."""
+def passed_bytes(item: Step, width_bytes: int) -> int:
+    """Bytes that an instruction moves, or passes of its widest operand in vectors of `width_bytes`."""
     instr = item.instr
     if instr.op in ("copy", "copy_transposed"):
         return bursts(item).total_bytes
     views = (instr.dst, *(s for s in instr.src if isinstance(s, View)))
-    return max(vector_bytes(v, item.sizes) for v in views)
+    return max(vector_bytes(v, item.sizes, width_bytes) for v in views)
 
 
 def nest_of(plan: PhasePlan, core: int) -> Nest:
@@ -122,7 +122,7 @@ def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, numbe
             text=str(instr),
             start_cycles=start,
             end_cycles=end,
-            bytes=passed_bytes(item),
+            bytes=passed_bytes(item, plan.chip.vector.width_bytes),
             buffers=_buffers(item),
             fresh=instr.fresh,
             where=instr.where,

@@ -63,7 +63,9 @@ SPREAD = 0.2
 The bounds are then two to three such steps from the middle. It decides where rows hardly tell a figure.
 """
 LEAST_SPREAD, MOST_SPREAD = 0.1, 3.0
-"""How far fixed times are expected from their mean at least, and before they are known, in logarithm."""
+"""How far fixed times are expected from their middle at least, and before they are known, in logarithm."""
+OF_NORMAL = 1.4826
+"""The standard deviation of normal values by the median of how far they are from their median."""
 SCALE = 0.1
 """The error from which on a row counts less than squared."""
 FOLDS = 5
@@ -222,17 +224,18 @@ class Problem:
     def solve(self, keep: Any) -> Any:
         """The place of the figures in the unit box, then the fixed times [us], that fit the rows `keep` best.
 
-        Fixed times are pulled to their mean, as strongly as they turn out alike when they hardly are.
+        Fixed times are pulled to their median, as strongly as they turn out alike when they hardly are pulled.
         """
-        mean, spread = math.log(self.whole_us), MOST_SPREAD
-        found = self._solve(keep, mean, spread)
+        middle, spread = math.log(self.whole_us), MOST_SPREAD
+        found = self._solve(keep, middle, spread)
         if len(self.kernels) > 1:
             fixed = np.log(found[len(self.keys) :])
-            mean, spread = float(fixed.mean()), max(float(fixed.std(ddof=1)), LEAST_SPREAD)
-            found = self._solve(keep, mean, spread)
+            middle = float(np.median(fixed))
+            spread = max(OF_NORMAL * float(np.median(np.abs(fixed - middle))), LEAST_SPREAD)
+            found = self._solve(keep, middle, spread)
         return found
 
-    def _solve(self, keep: Any, mean: float, spread: float) -> Any:
+    def _solve(self, keep: Any, middle: float, spread: float) -> Any:
         from scipy.optimize import least_squares  # noqa: PLC0415  (slow to import, and optional)
 
         count, kernels = len(self.keys), len(self.kernels)
@@ -245,7 +248,7 @@ class Problem:
 
         def residuals(x: Any) -> Any:
             apart = [np.log(parts(x)[1] / measured), pull * (x[:count] - self.start)]
-            return np.concatenate([*apart, alike * (np.log(x[count:]) - mean)])
+            return np.concatenate([*apart, alike * (np.log(x[count:]) - middle)])
 
         def jacobian(x: Any) -> Any:
             phases, times = parts(x)
@@ -261,7 +264,7 @@ class Problem:
         high = np.array([1.0] * count + [MOST_FIXED_US] * kernels)
         found = []
         for place in (self.start, *(np.full(count, share) for share in PLACES)):
-            start = np.clip(np.concatenate([place, np.full(kernels, math.exp(mean))]), low + 1e-6, high - 1e-6)
+            start = np.clip(np.concatenate([place, np.full(kernels, math.exp(middle))]), low + 1e-6, high - 1e-6)
             options = {"bounds": (low, high), "loss": "soft_l1", "f_scale": SCALE, "max_nfev": MOST_CALLS}
             found.append(least_squares(residuals, start, jacobian, **options))
         return min(found, key=lambda one: one.cost).x

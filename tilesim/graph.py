@@ -107,7 +107,7 @@ class _Stages:
             shape="x".join(map(str, shape)) or "1",
             dtype=instr.dst.dtype,
             cycles=self.plan.scheduler.timed(item).cycles,
-            bytes=passed_bytes(item),
+            bytes=passed_bytes(item, self.plan.chip.vector.width_bytes),
             times=self.times.get(instr, 0),
             loop=self.loops[instr],
             tile=tile,
