@@ -118,8 +118,8 @@ def validated():
 
 @given(
     rows=st.integers(1, 9),
-    columns=st.integers(1, 400),
-    tile=st.tuples(st.integers(1, 4), st.integers(1, 100)),
+    columns=st.integers(16, 400),
+    tile=st.tuples(st.integers(1, 4), st.integers(16, 100)),
     cores=st.integers(1, 5),
     dtype=st.sampled_from(["float16", "float32"]),
 )

@@ -74,8 +74,12 @@ def test_candidates_that_differ_in_the_grid_of_cores_say_so():
     assert {c.grid for c in found if c.tiles == {"m": 128, "n": 128, "k1": 512}} == {"4 x 8", "8 x 4"}
 
 
+def test_what_launches_nothing_has_no_tilings():
+    assert search("exp", {"x": (0, 4)}, PR) == []
+
+
 def test_a_phase_without_work_has_no_other_tilings():
-    (only,) = search("exp", {"x": (0, 4)}, PR)
+    (only,) = search("softmax", {"x": (0, 4)}, PR)
     assert (only.chosen, only.cycles) == (True, 0)
 
 
