@@ -12,7 +12,7 @@ from tilesim.errors import BadInput
 from tilesim.nest import Nests, steps, totals
 from tilesim.ops.masked_causal_conv1d_backward import folded
 from tilesim.plan import plan
-from tilesim.traffic import moved_bytes
+from tilesim.traffic import bursts, moved_tensor
 
 CONV, GLU, GATED = "masked_causal_conv1d_backward", "glu_backward", "text_gated_residual_grad"
 PR = load_chip("ascend950pr")
@@ -135,6 +135,11 @@ def _unrolled(nest):
                 yield from _unrolled(item.body)
         else:
             yield item
+
+
+def moved_bytes(item):
+    name = moved_tensor(item)
+    return {name: bursts(item).total_bytes} if name else {}
 
 
 def test_bytes_are_those_that_the_rates_use(made):

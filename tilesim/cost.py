@@ -18,10 +18,10 @@ from tilesim.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
 from tilesim.nest import Sizes, Step
 from tilesim.program import Instr
 from tilesim.queues import Queue
-from tilesim.traffic import Bursts, Rates, bursts, moved_bytes, paid_bytes
+from tilesim.traffic import Bursts, Rates, bursts, paid_bytes
 from tilesim.views import BLOCK_BYTES, Buffer, View
 
-__all__ = ["Bursts", "Costs", "Rates", "bursts", "moved_bytes", "vector_bytes"]
+__all__ = ["Bursts", "Costs", "Rates", "bursts", "vector_bytes"]
 
 FRACTAL = 16
 """The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tilesim.cost import bursts, vector_bytes
 from tilesim.flow import Dependency, Flow, Place, count, everything, tour, windows
+from tilesim.isa import COPIES
 from tilesim.nest import Nest, Nests, Run, Step
 from tilesim.phase_plan import PhasePlan
 from tilesim.program import Instr
@@ -58,7 +59,7 @@ class Event:
 def passed_bytes(item: Step, width_bytes: int) -> int:
     """Bytes that an instruction moves, or passes of its widest operand in vectors of `width_bytes`."""
     instr = item.instr
-    if instr.op in ("copy", "copy_transposed"):
+    if instr.op in COPIES:
         return bursts(item).total_bytes
     views = (instr.dst, *(s for s in instr.src if isinstance(s, View)))
     return max(vector_bytes(v, item.sizes, width_bytes) for v in views)

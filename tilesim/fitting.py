@@ -240,7 +240,7 @@ class Problem:
 
         count, kernels = len(self.keys), len(self.kernels)
         measured, launch, column = self.measured[keep], self.launch_us[keep], self.column[keep]
-        own, pull, alike = column >= 0, np.full(count, NOISE / SPREAD), NOISE / spread
+        own, pull, alike = column >= 0, NOISE / SPREAD, NOISE / spread
 
         def parts(x: Any) -> tuple[Any, Any]:
             phases = np.exp(self.model.value(x[:count])[keep])
@@ -256,7 +256,7 @@ class Problem:
             out[: len(measured), :count] = self.model.slope(x[:count])[keep] * (phases / times)[:, None]
             rows = np.flatnonzero(own)
             out[rows, count + column[rows]] = 1 / times[rows]
-            out[len(measured) : len(measured) + count, :count] = np.diag(pull)
+            out[len(measured) : len(measured) + count, :count] = np.eye(count) * pull
             out[len(measured) + count :, count:] = np.diag(alike / x[count:])
             return out
 

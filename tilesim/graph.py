@@ -15,7 +15,7 @@ from tilesim.chip import Chip
 from tilesim.cost import bursts
 from tilesim.events import passed_bytes
 from tilesim.flow import Dependency, Flow, first, tour
-from tilesim.isa import ISA
+from tilesim.isa import COPIES, ISA
 from tilesim.nest import Nest, Run, Sizes, Step
 from tilesim.phase_plan import PhasePlan
 from tilesim.program import Instr, Kernel, walk
@@ -176,7 +176,7 @@ class _Stages:
 
 def kind_of(instr: Instr) -> str:
     """What a stage does: one of KINDS."""
-    if instr.op in ("copy", "copy_transposed"):
+    if instr.op in COPIES:
         source, target = instr.route
         return "copy-in" if source == "gm" else "copy-out" if target == "gm" else "copy"
     return "cube" if ISA[instr.op].pipe == "m" else "compute"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilesim.checker import Verdict
 from tilesim.fits import budget
-from tilesim.isa import text
+from tilesim.isa import COPIES, text
 from tilesim.judge import Balance
 from tilesim.phase_plan import PhasePlan
 from tilesim.program import Kernel, Phase
@@ -107,7 +107,7 @@ def kinds_of(phase: Phase) -> dict[Buffer, str]:
         for seen in (*instr.reads(), instr.dst):
             if isinstance(seen.base, Buffer):
                 found.setdefault(seen.base, set())
-        if instr.op in ("copy", "copy_transposed"):
+        if instr.op in COPIES:
             source, target = instr.route
             if source == "gm" and isinstance(instr.dst.base, Buffer):
                 found[instr.dst.base].add("in")

@@ -102,7 +102,7 @@ def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[P
     tile = loop.tile.bind(sizes)
     if loop.split == "dealt":
         extent, each = loop.extent.bind(sizes), loop.trips(sizes)
-        for k in range(part, each * loop.rows.bind(sizes), parts):
+        for k in range(part, loop.tiles(sizes), parts):
             row, index = divmod(k, each)
             yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
         return
@@ -124,7 +124,7 @@ def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
     each = loop.trips(sizes)
     tile = loop.tile.bind(sizes)
     tail = loop.extent.bind(sizes) % tile
-    count = len(range(part, each * loop.rows.bind(sizes), parts))
+    count = len(range(part, loop.tiles(sizes), parts))
     if not tail:
         return ((count, tile, 0, 0),) if count else ()
     period = each // math.gcd(each, parts)

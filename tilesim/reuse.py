@@ -48,7 +48,7 @@ def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, floa
     for read in reads:
         times = 1.0
         for depth, loop in enumerate(read.around):
-            again = -(-_trips(loop, sizes) // _parts(loop, phase, sizes)) - 1
+            again = -(-loop.tiles(sizes) // _parts(loop, phase, sizes)) - 1
             if loop not in read.moving and again:
                 touched = _footprint(touches, loop, depth, phase, sizes)
                 times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
@@ -83,14 +83,9 @@ def _bytes(touch: Touch, depth: int, phase: Phase, sizes: Sizes) -> int:
     for axis, (size, full) in enumerate(zip(touch.view.sizes, touch.view.base.shape, strict=True)):
         count = size.bind(sizes)
         for loop in touch.along(axis):
-            count *= _trips(loop, sizes) if loop in inside else _parts(loop, phase, sizes)
+            count *= loop.tiles(sizes) if loop in inside else _parts(loop, phase, sizes)
         total *= min(count, full.bind(sizes))
     return int(total)
-
-
-def _trips(loop: Loop, sizes: Sizes) -> int:
-    """Tiles of a loop, of all cores together."""
-    return loop.trips(sizes) * int(loop.rows.bind(sizes))
 
 
 def _parts(loop: Loop, phase: Phase, sizes: Sizes) -> int:

@@ -14,6 +14,7 @@ from tilesim.chip import Chip, load_chip
 from tilesim.cube_tiling import cube_options, cube_plan
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.fits import Inequality, inequalities
+from tilesim.isa import COPIES
 from tilesim.nest import split_loops
 from tilesim.operator import Operator
 from tilesim.ops import load_operator
@@ -169,7 +170,7 @@ def _copied(phase: Phase, *, out: bool) -> set[Buffer]:
     found: set[Buffer] = set()
     for instr in phase.instructions():
         ends = [v.base for v in (*instr.reads(), instr.dst)]
-        if instr.op in ("copy", "copy_transposed") and "gm" in instr.route:
+        if instr.op in COPIES and "gm" in instr.route:
             wanted = instr.route[1] == "gm"
             found |= {b for b in ends if isinstance(b, Buffer) and b.slots > 1 and wanted is out}
     return found

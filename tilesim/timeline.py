@@ -10,7 +10,7 @@ from tilesim import dtypes
 from tilesim.chip import Chip
 from tilesim.events import Event, phase_events, widest
 from tilesim.flow import is_pattern, trips
-from tilesim.isa import ISA, ROUTES
+from tilesim.isa import COPIES, ISA, ROUTES
 from tilesim.kernel_names import library_entry
 from tilesim.nest import Nest, Run
 from tilesim.phase_plan import PhasePlan
@@ -357,7 +357,7 @@ def figures_used(plan: PhasePlan) -> Sequence[str]:
     for instr in plan.phase.instructions():
         row = ISA[instr.op]
         width = max(dtypes.itemsize(v.dtype) for v in (instr.dst, *instr.src) if isinstance(v, View) and v.shape)
-        if instr.op in ("copy", "copy_transposed"):
+        if instr.op in COPIES:
             table = f"copy.{ROUTES[instr.route][0]}"
             names |= dict.fromkeys(f"{table}.{key}" for key in tables[table].figures())
         elif instr.op == "mmad":

@@ -21,7 +21,7 @@ MIXED = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, which start at multiples of `align`."""
+    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, each at a multiple of `align_bytes`."""
 
     count: int
     bytes: int
@@ -101,12 +101,6 @@ def moved_tensor(step: Step) -> str:
     if isinstance(source, View) and source.space == "gm":
         return f"read {source.base.name}"
     return f"write {step.instr.dst.base.name}" if step.instr.dst.space == "gm" else ""
-
-
-def moved_bytes(step: Step) -> dict[str, int]:
-    """{"read x" or "write x": bytes} that a copy moves of a tensor in global memory; empty for other instructions."""
-    name = moved_tensor(step)
-    return {name: bursts(step).total_bytes} if name else {}
 
 
 def tensor_bytes(tensor: Buffer | Tensor, sizes: Sizes) -> int:

@@ -106,6 +106,10 @@ class Loop:
         """Tiles along its axis, of all cores together."""
         return int(-(-self.extent.bind(sizes) // max(self.tile.bind(sizes), 1)))
 
+    def tiles(self, sizes: Mapping[str, Any]) -> int:
+        """Tiles of all its rows, of all cores together."""
+        return self.trips(sizes) * int(self.rows.bind(sizes))
+
     def parts(self, phase: str) -> Size:
         """How many shares its axis is cut into, one a core."""
         return dim(f"{phase}.cores.{self.name}")

@@ -52,9 +52,9 @@ def vector_plan(
 
 
 def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:
-    step = loop.tile if loop.split == "dealt" else loop.unit
-    each = -(-int(loop.extent.bind(sizes)) // max(int(step.bind(sizes)), 1))
-    return each * int(loop.rows.bind(sizes)) if loop.split == "dealt" else each
+    if loop.split == "dealt":
+        return loop.tiles(sizes)
+    return -(-int(loop.extent.bind(sizes)) // max(int(loop.unit.bind(sizes)), 1))
 
 
 def _parts(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:

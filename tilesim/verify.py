@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from tilesim.errors import BadOperator, did_you_mean
-from tilesim.isa import ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
+from tilesim.isa import COPIES, ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
 from tilesim.sizes import ONE, Size
 from tilesim.tree import Loop, Source
 from tilesim.views import Buffer, View
@@ -44,7 +44,7 @@ def check_operands(core_kind: str, op: str, sources: Sequence[Source], dst: View
     """Refuse operands in the wrong memory, of the wrong shape or dtype. Raises BadOperator."""
     row = ISA[op]
     views = [s for s in sources if isinstance(s, View)]
-    if op in ("copy", "copy_transposed"):
+    if op in COPIES:
         route = (views[0].space, dst.space)
         if route not in ROUTES:
             raise BadOperator(f"{op} from {route[0]} to {route[1]}: there is no such path between memories", where)
