@@ -83,8 +83,20 @@ def test_small_copies_one_after_another_take_what_issuing_them_takes(chip):
 def test_large_copies_wait_for_the_memory_each(chip):
     one = copies(chip, (64, 4096 * 8), rows=1, columns=4096)
     figures = chip.copies.gm_ub
-    alone = max(figures.latency_cycles + 8192 / figures.bytes_per_cycle, 8192 / figures.peak_bytes_per_cycle)
+    waits = figures.latency_cycles + chip.memory.gm.miss_cycles
+    alone = max(waits + 8192 / figures.bytes_per_cycle, 8192 / figures.peak_bytes_per_cycle)
     assert one.busy_cycles["mte2"] == pytest.approx(alone * 64 * 8, rel=0.01)
+
+
+@CHIPS
+def test_what_the_cache_holds_is_not_waited_for_as_long(chip):
+    """Of a row that every tile of 8 rows reads, only the first tile waits for global memory."""
+    (one,) = plan(NESTED, {"N": 4096, "H": 64}, chip=chip, tiles={"cores": 1}).phases
+    assert one.rates.cold == {"x": 1, "w": pytest.approx(8 / 4096)}
+    without = one.on(chip.override({"memory.gm.miss_cycles": 0}))
+    waited = one.busy_cycles["mte2"] - without.busy_cycles["mte2"]
+    share = (8 * 1 + 8 / 4096) / 9  # of the 9 copies in flight together, which share one wait
+    assert waited == pytest.approx(share * chip.memory.gm.miss_cycles * 4096 / 8, rel=0.3)  # rounded for each copy
 
 
 @CHIPS

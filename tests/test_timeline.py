@@ -60,6 +60,28 @@ def test_more_blocks_take_longer_to_launch():
     assert timeline.phases[0].idle_share == pytest.approx(1 - 10 / CHIP.cores.vector)
 
 
+@pytest.mark.parametrize(("size", "lines"), [(0, 0), (1, 1), (64, 1), (65, 2), (200, 4)])
+def test_tiling_data_are_read_line_by_line_before_anything_starts(size, lines):
+    made = streamed()
+    made.tiling_bytes = size
+    timeline = simulate(planned(made, CHIP, price(COSTS)))
+    line_us = CHIP.copies.gm_ub.latency_cycles / 1000  # at 1 GHz
+    assert timeline.launch_us == pytest.approx(2 + lines * line_us)
+    assert timeline.phases[0].start_us == pytest.approx(timeline.launch_us)
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "fields"),
+    [
+        ("masked_causal_conv1d_backward", {"S": 64, "B": 2, "H": 384, "W": 3}, 23),
+        ("glu_backward", {"self": (64, 512), "dim": -1}, 10),
+        ("softmax", {"x": (64, 512)}, 0),
+    ],
+)
+def test_tiling_data_are_the_fields_that_the_vendor_hands_over(op, given, fields):
+    assert plan(op, given, chip=CHIP).tiling_bytes == 8 * fields
+
+
 def test_a_composite_launches_every_phase():
     timeline = simulate(planned(streamed(phases=3, launches=True), CHIP, price(COSTS)))
     assert timeline.launch_us == pytest.approx(3 * 2)

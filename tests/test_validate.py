@@ -55,11 +55,11 @@ def test_odd_rows_are_within_30_percent(validations):
 def test_steps_of_a_product_come_in_the_measured_order(validations):
     rows = of(validations["ascend950pr"], "Matmul")
     times = {(c.row.variant["step"], "wide" in c.row.variant): c.predicted_us for c in rows}
-    plain = [times[step, False] for step in (0, 3, 4, 5, 6, 8)]
+    plain = [times[step, False] for step in (0, 3, 4, 5, 6, 7, 8)]
     order = [*plain[:3], times[5, True], *plain[3:]]
+    assert len(rows) == len(order)
     assert order == sorted(order, reverse=True)
     assert len(set(order)) == len(order)
-    assert times[6, False] == times[7, False]  # they differ in who reads the tiling, which no figure prices
 
 
 def test_vector_pipe_times_of_add(validations):
@@ -76,20 +76,40 @@ def test_vector_pipe_times_of_add(validations):
 @pytest.mark.parametrize(
     ("chip", "operator", "order"),
     [
-        ("ascend910b1", "Add", [("elements", 4096), ("elements", 16384), ("double_buffer", "true")]),
-        ("ascend950pr", "Add", [("elements", 4096), ("elements", 21760), ("double_buffer", "true")]),
+        (
+            "ascend910b1",
+            "Add",
+            [
+                ("elements", 4096),
+                ("elements", 16384),
+                *((way, "true") for way in ("double_buffer", "bypass", "spread")),
+            ],
+        ),
+        (
+            "ascend950pr",
+            "Add",
+            [("elements", 4096), ("elements", 21760), *((way, "true") for way in ("double_buffer", "bypass"))],
+        ),
     ],
 )
 def test_tile_choices_of_add_come_in_the_measured_order(validations, chip, operator, order):
     many = [c for c in of(validations[chip], operator) if c.row.variant["cores"] > 1]
-    times = [next(c.predicted_us for c in many if c.row.variant[key] == value) for key, value in order]
+    times = [next(c.predicted_us for c in many if c.row.variant.get(key) == value) for key, value in order]
     assert times == sorted(times, reverse=True)
     assert len(set(times)) == len(times)
 
 
-def test_a_layout_without_conflicts_is_not_slower(validations):
-    times = {c.row.variant["elements"]: c.predicted_us for c in validations["ascend910b1"].pipes_only}
-    assert times[16256] <= times[16384] * 1.0005  # its tail of 128 elements costs what it saves
+def test_samples_that_bypass_the_cache_are_met(validations):
+    found = [c for v in validations.values() for c in v.compared if c.row.variant.get("bypass") == "true"]
+    assert len(found) == 3
+    assert all(abs(c.error) < 5 for c in found)
+
+
+def test_one_core_alone_is_met(validations):
+    """Small copies of data that no cache holds, one after another."""
+    found = [c for v in validations.values() for c in of(v, "Add", cores=1)]
+    assert len(found) == 2
+    assert all(abs(c.error) < 5 for c in found)
 
 
 @pytest.mark.parametrize("chip", ["ascend910b1", "ascend950pr"])

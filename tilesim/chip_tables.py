@@ -172,6 +172,8 @@ class GlobalMemory(Table):
     """Read by the vector cores together while nothing is written [bytes/s]."""
     cube_read_bytes_per_s: Amount
     """Read by the cube cores together [bytes/s]."""
+    miss_cycles: AmountOrZero
+    """What a copy waits longer for data that the cache does not hold [core cycles]."""
 
 
 class SharedCache(Table):

@@ -147,10 +147,11 @@ class Costs:
         route, _ = ROUTES[step.instr.route]
         figures = self.chip.copies.path(route)
         runs = bursts(step)
-        share = math.inf
+        share, latency = math.inf, figures.latency_cycles
         source = step.instr.src[0]
         if isinstance(source, View) and source.space == "gm":
             share = self.rates.read.get(source.base.name, math.inf)
+            latency += self.chip.memory.gm.miss_cycles * self.rates.cold.get(source.base.name, 1.0)
         elif step.instr.dst.space == "gm":
             share = self.rates.write
         stretch = self._together(source.base.name, route) if isinstance(source, View) else 1.0
@@ -158,7 +159,7 @@ class Costs:
         burst = figures.partial_burst_cycles if runs.bytes % BLOCK_BYTES else figures.burst_cycles
         several = runs.count if runs.count > 1 else 0
         setup = figures.burst_setup_cycles * several
-        alone = figures.latency_cycles + size / figures.bytes_per_cycle
+        alone = latency + size / figures.bytes_per_cycle
         together = max(1.0, figures.in_flight_bytes / size) if isinstance(figures, MemoryCopy) else 1.0
         behind = max(
             (size / figures.peak_bytes_per_cycle + setup) * stretch,

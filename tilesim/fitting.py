@@ -73,9 +73,9 @@ FOLDS = 5
 MOST_FIXED_US = 40.0
 PLACES = (0.25, 0.75)
 """Where fits start, beside the figures of BOUNDS: shares of the way from the least to the most."""
-ROUNDS = 8
+ROUNDS = 16
 """As often is the model asked at the end of a fit before the fit counts as not converged."""
-REST = 0.02
+REST = 0.01
 """How far figures still move at the end of a fit, as a share of the way from the least to the most."""
 MOST_CALLS = 100
 """As often does one search ask for the times; most need a few dozen."""
@@ -181,7 +181,7 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
 
 def points_of(rows: Sequence[Measurement], chip: Chip) -> list[Point]:
     """The library kernels among the rows that can be planned, or the samples if there are none."""
-    known = [r for r in rows if r.case is not None and not r.cached]
+    known = [r for r in rows if r.case is not None]
     library = [r for r in known if r.library]
     points = []
     for row in library or known:

@@ -111,7 +111,9 @@ class _Text:
         if len(spent.shares) > 1:
             yield f"cycles of cores: {', '.join(f'{cores} cores {cycles:,}' for cycles, cores in spent.shares)}"
         yield f"{spent.idle_share:.1%} of the chip's {spent.chip_cores} {spent.core_kind} cores idle"
-        yield f"reads {spent.read_bytes:,} B, writes {spent.write_bytes:,} B of global memory"
+        past = ", ".join(name for name in self.listed.plan.rates.read if name in self.listed.plan.phase.kernel.uncached)
+        note = f"; {past} past the L2 cache" if past else ""
+        yield f"reads {spent.read_bytes:,} B, writes {spent.write_bytes:,} B of global memory{note}"
         for name, size in self.listed.plan.tiles.items():
             reason = self.listed.plan.reasons.get(name, "")
             yield f"tile {name} = {size:,}{f': {reason}' if reason else ''}"

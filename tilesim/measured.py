@@ -18,7 +18,7 @@ from tilesim.cases import Case, Shape, Unmapped, case_of, operator_named
 from tilesim.dtypes import dtype_named
 from tilesim.durations import duration, number_in
 from tilesim.errors import BadInput
-from tilesim.samples import copy_in, product
+from tilesim.samples import copy_in, product, sum_of_rows
 from tilesim.shapes import shape_of, shape_text
 
 SHIPPED = Path(__file__).parent / "data" / "measured.csv"
@@ -63,11 +63,6 @@ class Measurement:
     def library(self) -> bool:
         """Whether it is a kernel of the vendor's library, with its own fixed time, and not a sample."""
         return not self.variant
-
-    @property
-    def cached(self) -> bool:
-        """Whether part of what it reads was in the cache by means that a plan does not have."""
-        return self.variant.get("bypass") == "true"
 
     @property
     def text(self) -> str:
@@ -278,6 +273,8 @@ def _variant(r: Mapping[str, Any], notes: str, *, wide: bool) -> dict[str, Any]:
 
 LAST_PLAIN_STEP = 5
 """What a product without a step is taken for: the sample with a float32 result."""
+CONSTANT = 7
+"""The step from which on the tiling is known to the compiler and not read by the cores."""
 L2_SPLIT = 6
 """The step from which on the tiles go in an order that the cache is large enough for."""
 STEPS: Mapping[int, tuple[int, bool, bool]] = {
@@ -291,8 +288,7 @@ STEPS: Mapping[int, tuple[int, bool, bool]] = {
     7: (256, True, False),
     8: (256, True, True),
 }
-"""Steps of the vendor's Matmul sample: (k in L1, double buffer, unit flag). Step 7 changes who reads the tiling, which
-no figure of a chip prices."""
+"""Steps of the vendor's Matmul sample: (k in L1, double buffer, unit flag)."""
 
 
 def _with_case(row: Measurement, outputs: Sequence[Shape], dtypes: Sequence[str]) -> Measurement:
@@ -312,17 +308,17 @@ def _case(row: Measurement, outputs: Sequence[Shape], dtypes: Sequence[str]) -> 
     if not row.variant:
         return case_of(row.operator, row.shapes, dtypes, outputs, row.attributes)
     name = operator_named(row.operator)
-    variant = {k: v for k, v in row.variant.items() if k != "bypass"}
     if name == "matmul":
         return _product_case(row)
-    if name == "add" and "elements" not in variant:
+    if name == "add" and "elements" not in row.variant:
         raise Unmapped("the tile is not told")
-    if variant.get("fused") == "false":
+    if row.variant.get("fused") == "false":
         raise Unmapped("vector instructions through memory on a chip that fuses them")
     base = case_of(row.operator, row.shapes, dtypes, outputs)
-    tiles = {k: int(v) for k, v in variant.items() if k in ("elements", "cores")}
-    options = {k: v == "true" for k, v in variant.items() if k in ("double_buffer", "spread")}
-    return Case(base.operator, base.given, base.dtype, tiles, {**base.options, **options}, _whole_buffer(row.chip))
+    operator = sum_of_rows() if name == "add" else base.operator
+    tiles = {k: int(v) for k, v in row.variant.items() if k in ("elements", "cores")}
+    options = {k: v == "true" for k, v in row.variant.items() if k in ("double_buffer", "spread", "bypass")}
+    return Case(operator, base.given, base.dtype, tiles, {**base.options, **options}, _whole_buffer(row.chip))
 
 
 def _whole_buffer(chip: str) -> dict[str, int]:
@@ -351,7 +347,8 @@ def _product_case(row: Measurement) -> Case:
     side = (256, 256) if row.chip.startswith("ascend950") else (128, 256)
     m, n = (64, 64) if step == 0 else side
     tiles = {"m": m, "n": n, "k1": depth, "cores": int(row.variant.get("cores", 1))}
-    options = {"double_buffer": double, "unit_flag": unit_flag, "wide": row.variant.get("wide") == "true"}
+    wide, told = row.variant.get("wide") == "true", step < CONSTANT
+    options = {"double_buffer": double, "unit_flag": unit_flag, "wide": wide, "told_tiling": told}
     given = {"x1": row.shapes[0], "x2": row.shapes[1]}
     # The unit flag hands L0C over block by block, which is as good as a second one.
     memories = {"memory.l0c.size_bytes": 2 * m * n * 4} if unit_flag else {}

@@ -24,7 +24,7 @@ from tilesim.rowwise import LONG, NARROW, rows_of_a_copy
 from tilesim.sizes import ONE, ZERO, Size, ceil_div, dim
 from tilesim.views import BLOCK_BYTES, Buffer, Range, Value
 
-LAYOUT = (Option("double_buffer", default=True), Option("spread", default=False))
+LAYOUT = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
 """Choices of `two_operands` that change when things happen, not what they are."""
 SHORT_BURSTS = 1.5
 """So much more must the other axes leave to one core before rows are cut between cores, which makes bursts short.
@@ -92,12 +92,13 @@ def _share(size: int, step: int, cores: int) -> float:
     return min(1.0, -(-size // (step * cores)) * step / size)
 
 
-def two_operands(op: str, scalar: str) -> Callable[[Kernel], None]:
+def two_operands(op: str, scalar: str, share: Size | None = None) -> Callable[[Kernel], None]:
     """The kernel of an instruction of two operands: in their own dtype, bfloat16 through float32.
 
     `scalar` is the instruction for a tile and one value. Without `double_buffer` a tile waits for the one before;
     `spread` puts half a round of bank groups between the operands, so that a vector of one is not read from the groups
-    of the other.
+    of the other; with `bypass` the operands are read past the L2 cache, which leaves it to the result. Cores share
+    operands of one shape out in multiples of `share` elements, if told.
     """
 
     def kernel(k: Kernel) -> None:
@@ -106,9 +107,11 @@ def two_operands(op: str, scalar: str) -> Callable[[Kernel], None]:
                 k.shaped(name, dim(f"axis{i}"))
             k.route = EMPTY
             return
+        if k.options.get("bypass"):
+            k.bypass(*LACKS)
         with k.vector(k.name) as p:
             if not k.variant:
-                _one_shape(k, p, op)
+                _one_shape(k, p, op, share)
             elif k.variant in LACKS.values():
                 _one_value(k, p, scalar)
             else:
@@ -134,8 +137,8 @@ def _gap(k: Kernel, p: Phase) -> None:
         p.buffer("gap", UNIT, "float32", reserved=True)
 
 
-def _one_shape(k: Kernel, p: Phase, op: str) -> None:
-    for t in flat_tiles(k, p, slots=_slots(k)):
+def _one_shape(k: Kernel, p: Phase, op: str, share: Size | None) -> None:
+    for t in flat_tiles(k, p, slots=_slots(k), share=share):
         first = t.load("x1", widen=_wide(k))
         _gap(k, p)
         second = t.load("x2", widen=_wide(k))

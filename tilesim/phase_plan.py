@@ -91,8 +91,9 @@ class PhasePlan:
             if way == "read":
                 kept = once if tensors[name].role == "workspace" else 0
                 cached = min(kept, self.chip.memory.l2.absorbed_write_bytes)
-                crossing = min(size, round(whole[name] * times[name]))
-                reads[name] = Traffic(size, self._traffic[f"paid {key}"], crossing, cached, name in together)
+                past = name in self.phase.kernel.uncached
+                crossing = size if past else min(size, round(whole[name] * times[name]))
+                reads[name] = Traffic(size, self._traffic[f"paid {key}"], crossing, cached, name in together, past)
             else:
                 moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
                 distinct += 0 if overwritten.get(name) in whole else once
@@ -115,7 +116,11 @@ class PhasePlan:
     @functools.cached_property
     def makespans(self) -> list[int]:
         """Cycles of the schedule of every distinct share, in the order of `nests`."""
-        return [self.scheduler.makespan(nest) for nest, _, _ in self.nests]
+        return [max(ends.values()) for ends in self._ends]
+
+    @functools.cached_property
+    def _ends(self) -> list[dict[str, int]]:
+        return [self.scheduler.ends(nest) for nest, _, _ in self.nests]
 
     @functools.cached_property
     def shares(self) -> list[tuple[int, int, int]]:
@@ -123,14 +128,16 @@ class PhasePlan:
 
         A schedule gives every pipe the whole rate of its direction, but reads and writes share the memory. So no share
         ends before the memory has passed what all cores read and write, and of the time in which the longest pipe
-        waits only half can hide behind that; nor does it take longer than all its instructions one after another.
+        waits for its next instruction only half can hide behind that: what follows its last one is copies that the
+        memory passes. Nor does it take longer than all its instructions one after another.
         """
         floor = self.rates.floor_cycles
         out = []
-        for (nest, first, count), makespan in zip(self.nests, self.makespans, strict=True):
-            busy = self.scheduler.busy(nest).values()
-            shared = floor + (makespan - max(busy)) // 2
-            out.append((max(makespan, min(sum(busy), shared)), first, count))
+        for (nest, first, count), ends in zip(self.nests, self._ends, strict=True):
+            busy = self.scheduler.busy(nest)
+            longest = max(busy, key=busy.__getitem__)
+            shared = floor + (ends[longest] - busy[longest]) // 2
+            out.append((max(*ends.values(), min(sum(busy.values()), shared)), first, count))
         return out
 
     @property

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 WORKSPACE_ALIGN_BYTES = 512
 """Workspace tensors start on it: the L2 line, and what the vendor recommends for copies."""
+FIELD_BYTES = 8
+"""A field of tiling data is an integer of 64 bits. Source: the vendor's host code of both operators that have them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,12 @@ class Plan(Shown):
     def tiling_key(self) -> int | None:
         """The key by which the vendor picks a kernel, None as the fields are."""
         return self.vendor.key if self.vendor and not self._other else None
+
+    @property
+    def tiling_bytes(self) -> int:
+        """Bytes of tiling data that every core reads before it begins, as far as they are known: 8 for each field."""
+        data = self.vendor.data if self.vendor else None
+        return FIELD_BYTES * len(data) if data else self.kernel.tiling_bytes
 
     @property
     def block_dim(self) -> int:

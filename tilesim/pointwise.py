@@ -104,15 +104,24 @@ class Tile:
 
 
 def flat_tiles(
-    k: Kernel, p: Phase, *, slots: int = 2, cap: int | None = None, cap_reason: str = "no larger copy gains anything"
+    k: Kernel,
+    p: Phase,
+    *,
+    slots: int = 2,
+    cap: int | None = None,
+    cap_reason: str = "no larger copy gains anything",
+    share: Size | None = None,
 ) -> Iterator[Tile]:
-    """The one symbolic tile of a phase over all elements, at most a good copy of every tensor or `cap` elements."""
+    """The one symbolic tile of a phase over all elements, at most a good copy of every tensor or `cap` elements.
+
+    Cores share the elements out in multiples of `share`, or of a vector and a request to the memory.
+    """
     *_, last = (t for t in k.tensors.values() if t is not None)
     whole = math.prod(last.shape, start=Size.of(1))
     most = copy_elements(k.dtype) if cap is None else Size.of(cap)
     unit = max(UNIT, REQUEST_BYTES // dtypes.itemsize(k.dtype))
     tile = p.tile("elements", most, unit, cap_reason)
-    for n in p.loop("x", whole, tile, split="ceil", unit=unit):
+    for n in p.loop("x", whole, tile, split="ceil", unit=unit if share is None else share):
         yield Tile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
 
 

@@ -307,6 +307,10 @@ class Kernel:
     workspaces: dict[str, Tensor] = field(default_factory=dict)
     overwrites: dict[str, str] = field(default_factory=dict)
     """Outputs that lie where an input does, by the input's name: the memory holds those bytes once."""
+    tiling_bytes: int = 0
+    """Tiling data that every core reads before it begins; 0 where they are constants of the kernel, or not known."""
+    uncached: set[str] = field(default_factory=set)
+    """Inputs whose reads go past the L2 cache."""
     _written_in: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -340,6 +344,10 @@ class Kernel:
         made = Tensor(name, tuple(Size.of(s) for s in shape), dtype, "workspace")
         self.workspaces[name] = made
         return made
+
+    def bypass(self, *names: str) -> None:
+        """Let the reads of inputs go past the L2 cache, which they neither fill nor hit: for what is read once."""
+        self.uncached.update(self[name].name for name in names)
 
     def reserve(self, name: str, size_bytes: int, reason: str) -> None:
         """Keep `size_bytes` of the unified buffer back, in every phase."""

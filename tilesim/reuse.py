@@ -59,11 +59,11 @@ def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, floa
 
 @functools.lru_cache(maxsize=256)
 def _copies(phase: Phase) -> tuple[list[Touch], list[Touch]]:
-    """(reads, writes) of tensors that a phase makes."""
+    """(reads, writes) of tensors that a phase makes through the cache."""
     copies = [(node, around) for node, around in walk(phase.body) if isinstance(node, Instr) and node.op in COPIES]
     ways = ([(node.src[0], around) for node, around in copies], [(node.dst, around) for node, around in copies])
     reads, writes = ([Touch(v, a) for v, a in way if isinstance(v, View) and v.space == "gm"] for way in ways)
-    return reads, writes
+    return [read for read in reads if read.view.base.name not in phase.kernel.uncached], writes
 
 
 def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, phase: Phase, sizes: Sizes) -> int:

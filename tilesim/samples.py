@@ -1,4 +1,4 @@
-"""Kernels of vendors' samples that were measured and that no library operator is: copies in, products by choice.
+"""Kernels of vendors' samples that were measured and that no library operator is: copies in, sums, products by choice.
 
 Not shipped as operators: they exist so that measured variants (tiles, buffers, layouts) can be predicted.
 """
@@ -9,6 +9,7 @@ import functools
 from dataclasses import replace
 
 from tilesim import matmul as cube
+from tilesim.operands import LAYOUT, two_operands
 from tilesim.operator import Argument, Dimension, Operator, Option, result
 from tilesim.pointwise import FAMILIES
 from tilesim.program import Kernel
@@ -19,6 +20,8 @@ from tilesim.views import BLOCK_BYTES
 ROWS, COLUMNS, PASSES = dim("R"), dim("C"), dim("P")
 BLOCK = BLOCK_BYTES // 2
 """16-bit elements of a block."""
+CUBE_TILING_BYTES = 200
+"""The tiling data of a product, 50 numbers of 32 bits. Source: vendor's header, TCubeTiling."""
 
 
 @functools.lru_cache
@@ -60,13 +63,36 @@ def copy_in(*, together: bool = False) -> Operator:
 
 
 @functools.lru_cache
+def sum_of_rows() -> Operator:
+    """The operator of a sum of two matrices of which every core has whole rows; options as of `add`.
+
+    Source of the split: mirror-cann/asc-devkit, add_high_performance.
+    """
+    return Operator(
+        name="add",
+        api="",
+        about="sum of two matrices, split by rows",
+        dims=(Dimension("R"), Dimension("C")),
+        tensors=(Argument("x1", "R C"), Argument("x2", "R C"), result("y", "R C")),
+        lead="x1",
+        dtypes=FAMILIES,
+        dtype="float16",
+        options=LAYOUT,
+        rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
+        kernel=two_operands("add", "adds", share=COLUMNS),
+    )
+
+
+@functools.lru_cache
 def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
     """The operator of a matrix product whose factors may be stored transposed.
 
-    Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next begins), `wide` (float32 result).
+    Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next begins), `wide` (float32 result),
+    `told_tiling` (every core reads the tiling data first).
     """
 
     def kernel(k: Kernel) -> None:
+        k.tiling_bytes = CUBE_TILING_BYTES if k.options["told_tiling"] else 0
         cube.matmul(
             k,
             "matmul",
@@ -92,7 +118,7 @@ def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
         lead="x1",
         dtypes=FAMILIES,
         dtype="float16",
-        options=(Option("double_buffer"), Option("unit_flag", default=False), Option("wide", default=False)),
+        options=(Option("double_buffer"), *(Option(o, default=False) for o in ("unit_flag", "wide", "told_tiling"))),
         rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
         kernel=kernel,
     )

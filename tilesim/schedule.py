@@ -112,9 +112,13 @@ class Scheduler:
             self._timed[id(item)] = (item, made)
         return self._timed[id(item)][1]
 
+    def ends(self, nest: Nest) -> dict[str, int]:
+        """Cycles from the start of the phase until each pipe is done, by fast-forward."""
+        return dict(zip(self.pipes, self.advance([0] * self.length, nest), strict=False))
+
     def makespan(self, nest: Nest) -> int:
-        """Cycles from the start of the phase until every pipe is done, by fast-forward."""
-        return max(self.advance([0] * self.length, nest)[: len(self.pipes)])
+        """Cycles from the start of the phase until every pipe is done."""
+        return max(self.ends(nest).values())
 
     def plain_makespan(self, nest: Nest) -> int:
         """The same cycles by scheduling every iteration; for tests and small nests."""

@@ -23,6 +23,8 @@ LATENCY_SHARE = 1.15
 """A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
 LAUNCH = "launch"
 """The table of what a launch takes whose operator has no fixed time of its own."""
+LINE_BYTES = 64
+"""What the scalar unit reads of global memory at a time. Source: vendor's document of DataCacheCleanAndInvalid."""
 SAMPLE = 1500
 """Instructions that a sample of a phase has at most: some tens of milliseconds."""
 SECONDARY = ("fitted", "guess", "override")
@@ -300,12 +302,18 @@ def launches_us(plan: Plan, *, library: bool = True) -> tuple[list[float], str]:
     if entry:
         return [chip.kernels[entry].fixed_us], f"kernels.{entry}"
     launches = [one.cores for one in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
-    return [launch_us(chip, blocks) for blocks in launches], LAUNCH
+    return [launch_us(chip, blocks) + tiling_us(plan) for blocks in launches], LAUNCH
 
 
 def launch_us(chip: Chip, blocks: int) -> float:
     """What the launch of so many blocks takes by the chip's own figures."""
     return chip.launch.base_us + chip.launch.block_us * max(blocks - 1, 0)
+
+
+def tiling_us(plan: Plan) -> float:
+    """What a core takes to read its tiling data, line by line; a line takes the latency of a copy, which is a guess."""
+    lines = -(-plan.tiling_bytes // LINE_BYTES)
+    return lines * plan.chip.copies.path("gm_ub").latency_cycles / plan.chip.clock.vector_hz * 1e6
 
 
 def clock_hz(chip: Chip, core_kind: str) -> float:

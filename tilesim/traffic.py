@@ -131,6 +131,8 @@ class Rates:
     """Tensors of which all cores read the same addresses at the same time."""
     floor_cycles: int = 0
     """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
+    cold: Mapping[str, float] = field(default_factory=dict)
+    """Of every tensor that is read, the share of the reads that the cache does not hold: 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ class Traffic:
     """What a phase reads of one tensor, or writes to all: `moved` bytes, for which the memory spends `paid`.
 
     `distinct` of them are no repetition that the cache still holds (of writes, also not where something was read),
-    `cached` of these are in the cache already; `together` says that all cores read the same addresses at the same time.
+    `cached` of these are in the cache already; `together` says that all cores read the same addresses at the same time,
+    `past` that the reads go past the cache.
     """
 
     moved: int
@@ -146,49 +149,58 @@ class Traffic:
     distinct: int
     cached: int = 0
     together: bool = False
+    past: bool = False
 
 
 def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: float) -> Rates:
     """What one of `active` cores gets of global memory.
 
     Distinct bytes cross global memory and repeated reads hit the cache, which also absorbs a share of the writes, the
-    larger the more of what the phase touches is written. Reads beside writes are slower, byte for byte.
+    larger the more of what goes through it is written. Reads beside writes are slower, byte for byte, unless they go
+    past the cache: they have no line written back to make room.
     """
     gm, l2 = chip.memory.gm, chip.memory.l2
     cube = core_kind == "cube"
     hit, one_core = (l2.l1_read_bytes_per_s, l2.core_l1_read_bytes_per_s) if cube else (l2.read_bytes_per_s, math.inf)
     hz = chip.clock.cube_hz if cube else chip.clock.vector_hz
-    touched = sum(t.distinct for t in reads.values())
+    touched = sum(t.distinct for t in reads.values() if not t.past)
     mixed = min(1.0, writes.moved / touched / MIXED) if touched else 1.0
-    per_byte = (
-        1 / gm.cube_read_bytes_per_s if cube else (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
-    )
+    alone = 1 / (gm.cube_read_bytes_per_s if cube else gm.read_alone_bytes_per_s)
+    beside = alone if cube else (1 - mixed) * alone + mixed / gm.read_bytes_per_s
     rate: dict[str, float] = {}
-    cold = passed = 0.0
+    missed: dict[str, float] = {}
+    cold = past = passed = 0.0
     for name, t in reads.items():
         if not t.moved:
             continue
-        spent = t.paid / t.moved
+        spent, per_byte = t.paid / t.moved, alone if t.past else beside
         outside, inside = (t.distinct - t.cached) * spent, t.moved - t.distinct + t.cached
-        cold, passed = cold + outside * per_byte, passed + t.moved / hit
+        if t.past:
+            past += outside * per_byte
+        else:
+            cold, passed = cold + outside * per_byte, passed + t.moved / hit
+        missed[name] = (t.distinct - t.cached) / t.moved
         rate[name] = t.paid / hz / (outside * per_byte * active + inside * max(active / hit, 1 / one_core))
-    written = _write_seconds(chip, writes, touched)
+    absorbed, through = _write_seconds(chip, writes, touched)
+    written = absorbed + through
     share = writes.paid / written / active / hz if written else math.inf
     # The results of products leave in bursts with long pauses, in which the cache passes them on.
     share = l2.write_bytes_per_s / active / hz if cube else share
-    # The cache passes all that is read, hits beside what comes from global memory for other cores or tiles.
-    floor = math.floor((max(cold, passed) + written) * hz)
-    return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), floor)
+    # The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, then
+    # the writes that it takes; what is read past it goes on beside all that.
+    floor = math.floor((max(cold + past, max(cold, passed) + absorbed) + through) * hz)
+    return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), floor, missed)
 
 
-def _write_seconds(chip: Chip, writes: Traffic, read: int) -> float:
+def _write_seconds(chip: Chip, writes: Traffic, read: int) -> tuple[float, float]:
+    """What the cache takes for the writes that it absorbs, and global memory for the others."""
     if not writes.moved:
-        return 0.0
+        return 0.0, 0.0
     gm, l2 = chip.memory.gm, chip.memory.l2
     dirty = min(1.0, writes.moved / (read + writes.distinct))
     absorbed = min(writes.moved, 2 * dirty * l2.absorbed_write_bytes)
     # What is paid beyond the bytes is the rest of lines, from global memory although the cache takes the write.
-    return (writes.paid - absorbed) / gm.write_bytes_per_s + absorbed / l2.write_bytes_per_s
+    return absorbed / l2.write_bytes_per_s, (writes.paid - absorbed) / gm.write_bytes_per_s
 
 
 def read_together(phase: Phase, shared: Iterable[str]) -> set[str]:

@@ -100,8 +100,6 @@ class Validation(Shown):
     compared: tuple[Compared, ...]
     skipped: tuple[tuple[Measurement, str], ...]
     """Rows that could not be compared, each with the reason."""
-    pipes_only: tuple[Compared, ...] = ()
-    """Rows of which only the pipe times can be compared; they are among those skipped."""
     fit: Fit | None = None
     """What a fit changed and how it holds on rows that it did not see, if one was asked for."""
 
@@ -141,7 +139,7 @@ class Validation(Shown):
     def pipes(self) -> list[tuple[Measurement, str, float, float]]:
         """(row, pipe, measured us, predicted us) of the rows that have pipe times."""
         found = []
-        for one in (*self.compared, *self.pipes_only):
+        for one in self.compared:
             for pipe, measured in one.row.pipes_us.items():
                 predicted = one.prediction.pipes_us.get(pipe)
                 if predicted:
@@ -202,27 +200,22 @@ def validate(
         return compared_on(mine, chip)
     result = fitted([r for r in mine if r.case is None or not r.case.kind], chip)
     after = compared_on(mine, result.chip)
-    return Validation(after.chip, after.compared, after.skipped, after.pipes_only, result)
+    return Validation(after.chip, after.compared, after.skipped, result)
 
 
 def compared_on(rows: Iterable[Measurement], chip: Chip) -> Validation:
     """The rows against what the chip's figures predict."""
     compared: list[Compared] = []
-    pipes_only: list[Compared] = []
     skipped: list[tuple[Measurement, str]] = []
     for row in rows:
         if row.case is None:
             skipped.append((row, row.problem))
             continue
         try:
-            one = Compared(row, predict(row.case, chip, library=row.library))
+            compared.append(Compared(row, predict(row.case, chip, library=row.library)))
         except TilesimError as why:
             skipped.append((row, str(why).splitlines()[0]))
-            continue
-        (pipes_only if row.cached else compared).append(one)
-        if row.cached:
-            skipped.append((row, "bypasses the cache with part of its input in it: only its pipe times are compared"))
-    return Validation(chip.name, tuple(compared), tuple(skipped), tuple(pipes_only))
+    return Validation(chip.name, tuple(compared), tuple(skipped))
 
 
 def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
