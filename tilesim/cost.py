@@ -5,6 +5,7 @@ Within a phase the price of an instruction is a constant of its tile sizes, and 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 
@@ -49,6 +50,21 @@ def _allocated(view: View) -> Shape:
     return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
 
 
+def _operands(instr: Instr) -> list[View]:
+    return [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
+
+
+@functools.lru_cache(maxsize=8192)
+def _passed(step: Step, width: int, cost: str) -> tuple[int, int]:
+    """Bytes of its widest operand, and vectors, that a vector instruction passes."""
+    views = _operands(step.instr)
+    passed = max(vector_bytes(v, step.sizes, width) for v in views)
+    if cost != "reduce":
+        return passed, -(-passed // width)
+    source = [s.bind(step.sizes) for s in views[-1].shape] or [1]  # every row is padded to whole vectors
+    return passed, math.prod(source[:-1]) * -(-source[-1] * dtypes.itemsize(views[-1].dtype) // width)
+
+
 class Costs:
     """The prices of a phase's instructions on a chip.
 
@@ -78,21 +94,17 @@ class Costs:
         elif row.pipe == "m":
             cycles = self._cube(step)
         else:
-            cycles = self._vector(step.instr, step.sizes, row.cost)
+            cycles = self._vector(step, row.cost)
         return max(1, round(cycles)) if cycles else 0
 
     # ---------------------------------------------------------------- vector unit
-    def _vector(self, instr: Instr, sizes: Sizes, cost: str) -> float:
+    def _vector(self, step: Step, cost: str) -> float:
         figures, overhead = self.chip.cost.of(cost), self.chip.overhead
-        views = [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
+        instr, sizes = step.instr, step.sizes
+        views = _operands(instr)
         item = max(dtypes.itemsize(v.dtype) for v in views)
         width = self.chip.vector.width_bytes
-        passed = max(vector_bytes(v, sizes, width) for v in views)
-        if cost == "reduce":  # every row is padded to whole vectors
-            source = [s.bind(sizes) for s in views[-1].shape] or [1]
-            vectors = math.prod(source[:-1]) * -(-source[-1] * dtypes.itemsize(views[-1].dtype) // width)
-        else:
-            vectors = -(-passed // width)
+        passed, vectors = _passed(step, width, cost)
         slope = figures.slope(item)
         if cost == "binary" and overhead.conflict_cycles_per_vector and self._conflict(views[1:], sizes, passed):
             slope += overhead.conflict_cycles_per_vector

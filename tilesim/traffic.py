@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Bursts:
         return self.count * self.bytes
 
 
+@functools.lru_cache(maxsize=8192)
 def bursts(step: Step) -> Bursts:
     """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
     instr = step.instr
