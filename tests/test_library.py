@@ -177,3 +177,21 @@ def test_rows_of_every_length_have_a_program(chip, op, dtype):
     shortest = load_chip(chip).memory.ub.size_bytes // 40
     for row in (*range(shortest, 4 * shortest, 997), 1_000_000):
         assert plan(op, {"x": (64, row)}, chip=chip, dtype=dtype).phases
+
+
+MOST = {"swi_glu": 1.05, "glu": 1.05, "glu_backward": 1.05, "softmax": 1.4, "rms_norm": 1.4, "dynamic_quant": 1.4}
+"""How much longer rows of one length may take than rows of another."""
+ROWS = [(chip, op) for op in MOST for chip in CHIPS if load_chip(chip).family in load_operator(op).dtypes]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("chip", "op"), ROWS)
+def test_the_same_bytes_take_alike_in_rows_of_any_length(chip, op, dtype):
+    """Rows that do not fit are read twice by what sums them up first; nothing else may jump."""
+    elements = 1 << 25
+    name = "self" if op.startswith("glu") else "x"
+    times = [
+        sum(one.cycles for one in plan(op, {name: (elements // row, row)}, chip=chip, dtype=dtype).phases)
+        for row in (2048, 4096, 8192, 16384, 32768, 65536, 131072)
+    ]
+    assert max(times) < MOST[op] * min(times)

@@ -62,6 +62,11 @@ def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
     return p.tile("rows", ceil_div(copy_elements(k.dtype) + 1, pitch) - 1, 1, "no larger copy gains anything")
 
 
+def part_tile(p: Phase, name: str, row: Size, parts: int) -> Size:
+    """The tile that cuts a row into so many parts, equal but for whole vectors: cores that are dealt them get alike."""
+    return p.tile(name, ceil_div(row, parts * UNIT) * UNIT, UNIT, "equal parts of a row")
+
+
 def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) -> Iterator[tuple[Range, Range]]:
     """(rows, columns) of the one symbolic tile of a phase over both axes, of a good copy of every tensor.
 
@@ -70,8 +75,7 @@ def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) ->
     """
     most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
     if parts:
-        tile = p.tile("columns", ceil_div(row, parts * UNIT) * UNIT, UNIT, "every core has a part")
-        for c in p.loop("column", row, tile, split="dealt", rows=rows):
+        for c in p.loop("column", row, part_tile(p, "columns", row, parts), split="dealt", rows=rows):
             yield Range(c.row, ONE), c
         return
     columns = p.tile("columns", most, block, "no larger copy gains anything")

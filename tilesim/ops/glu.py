@@ -15,12 +15,12 @@ from tilesim.elementwise import computed_in
 from tilesim.functions import load_as, sigmoid, store_as
 from tilesim.operator import Argument, Attribute, Call, Operator, result
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
+from tilesim.pointwise import UNIT
 from tilesim.program import Kernel, Phase
+from tilesim.rowwise import part_tile
 from tilesim.rules import dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.views import View
 
-LANES = 64
-"""Parts of a large row are a multiple of it, a vector register of float32."""
 BYTES_PER_ELEMENT = {2: 20, 4: 16, 8: 32}
 """All buffers of `gated`, by the bytes of the dtype: two inputs and what they are cast to, and an output."""
 
@@ -32,8 +32,9 @@ def kernel(k: Kernel) -> None:
         return
     own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
     with k.vector("forward") as p:
-        if k.variant == "parts":
-            for t in p.loop("block", HALF, p.tile("part", multiple_of=LANES), split="dealt", rows=X.size):
+        parts = int(k.variant.partition("in ")[2] or 0)
+        if parts:
+            for t in p.loop("block", HALF, part_tile(p, "part", HALF, parts), split="dealt", rows=X.size):
                 gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])
         else:
             for t in p.loop("row", X.size, p.tile("rows"), split=True):
@@ -48,12 +49,15 @@ def gated(p: Phase, a_view: View, b_view: View, out: View) -> None:
 
 
 def variant(call: Call, chip: Chip) -> str:
-    """Which of the recorded kernels runs: "empty", "rows", or "parts" of rows that do not fit as a whole."""
+    """Which of the recorded kernels runs: "empty", "" for whole rows, or "in N" parts of rows that do not fit whole."""
     row, size = call.dims.get("N", 1) * call.dims.get("Y", 1), itemsize(call.dtype)
     if not call.dims.get("X", 1) * row:
         return "empty"
     whole = -(-row // (32 // size)) * 32 // size * BYTES_PER_ELEMENT[size]
-    return "rows" if whole <= chip.memory.ub.visible_bytes else "parts"
+    if whole <= chip.memory.ub.visible_bytes:
+        return ""
+    most = chip.memory.ub.visible_bytes // (BYTES_PER_ELEMENT[size] * UNIT) * UNIT
+    return f"in {-(-row // most)}"
 
 
 def reference(given: Arrays, numbers: Numbers) -> Arrays:

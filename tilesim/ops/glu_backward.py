@@ -21,6 +21,7 @@ from tilesim.functions import one_minus, sigmoid
 from tilesim.isa import REGISTERS
 from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, Work, result
 from tilesim.program import Kernel, Phase
+from tilesim.rowwise import part_tile
 from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.sizes import Size
 from tilesim.status import PARAM_INVALID, TILING_ERROR
@@ -138,21 +139,23 @@ def composite(k: Kernel) -> None:
 
 
 def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor, int | None]]) -> None:
-    """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF]."""
+    """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF], in tiles of one size."""
+    parts = int(k.variant.partition(" in ")[2] or 0)
     with k.vector(name) as p:
+        tile = part_tile(p, "part", HALF, parts) if parts else p.tile("rows")
         for i, (source, source_half, target, target_half) in enumerate(moves):
-            if k.variant == "composite big":
-                for t in p.loop(f"half{i}", HALF, p.tile(f"part{i}"), split="dealt", rows=X.size):
+            if parts:
+                for t in p.loop(f"half{i}", HALF, tile, split="dealt", rows=X.size):
                     read = source[t.row, t] if source_half is None else source[t.row, source_half, t]
                     p.store(p.load(read), target[t.row, t] if target_half is None else target[t.row, target_half, t])
             else:
-                for t in p.loop(f"half{i}", X.size, p.tile(f"rows{i}"), split=True):
+                for t in p.loop(f"half{i}", X.size, tile, split=True):
                     read = source[t] if source_half is None else source[t, source_half]
                     p.store(p.load(read), target[t] if target_half is None else target[t, target_half])
 
 
 def variant(call: Call, chip: Chip) -> str:
-    """Which of the recorded kernels runs: "empty", "small" or "big" rows, or a "composite"."""
+    """Which of the recorded kernels runs: "empty", "small" or "big" rows, a "composite", also "in N" parts of a row."""
     dims = call.dims
     row = dims.get("N", 1) * dims.get("Y", 1)
     if not dims.get("X", 1) * row:
@@ -160,8 +163,8 @@ def variant(call: Call, chip: Chip) -> str:
     if route(call, chip) == "kernel":
         return "big" if row > buffer_elements(call.dtype, chip.memory.ub.visible_bytes) else "small"
     # Two halves in two slots, and room to spare.
-    fits = 4 * row * itemsize(call.dtype) <= chip.memory.ub.visible_bytes // 2
-    return "composite" if fits else "composite big"
+    parts = -(-4 * row * itemsize(call.dtype) // (chip.memory.ub.visible_bytes // 2))
+    return "composite" if parts == 1 else f"composite in {parts}"
 
 
 def tiles(call: Call, chip: Chip) -> Mapping[str, int]:

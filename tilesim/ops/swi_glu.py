@@ -36,13 +36,16 @@ def kernel(k: Kernel) -> None:
     with k.vector("swi_glu") as p:
         for n, c in grid_tiles(k, p, X.size, ROW, parts=int(k.variant.rpartition(" ")[2] or 0)):
             gate = load_as(p, x[n, c], "float32", name="gate")
-            value = load_as(p, x[n, Range(c.start + ROW, c.size)], "float32", name="value")
+            value = p.load(x[n, Range(c.start + ROW, c.size)], name="valueIn")
             work = p.buffer("work", (n.size, c.size))
             e = p.adds(p.exp(p.muls(gate, -1.0, out=work), out=work), 1.0, out=work)
             silu = p.div(gate, e, out=work)
             out = p.buffer("yOut", (n.size, c.size), k.dtype, slots=2)
-            product = p.mul(silu, value, out=work if k.dtype != "float32" else out)
-            p.store(product if k.dtype == "float32" else p.cast(product, out=out), y[n, c])
+            if k.dtype == "float32":
+                p.store(p.mul(silu, value, out=out), y[n, c])
+            else:
+                product = p.mul(silu, p.cast(value, out=gate), out=work)
+                p.store(p.cast(product, out=out), y[n, c])
 
 
 def reference(given: Arrays, numbers: Numbers) -> Arrays:
