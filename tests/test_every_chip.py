@@ -238,6 +238,7 @@ def test_provenance_fields_are_not_figures():
 
 
 LIKE_910B2 = {
+    "memory.gm.miss_cycles": 1.0,
     "copy.gm_ub.partial_burst_cycles": 1.0,
     "copy.gm_ub.unaligned_stretch": 1.0,
     "copy.ub_gm.partial_burst_cycles": 1.0,

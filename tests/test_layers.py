@@ -16,7 +16,7 @@ LAYERS = (
     "views tree verify program functions nest matmul elementwise operator rules calls pointwise rowwise operands",
     "ops fits unknown_sizes judge flow bounds execute banks traffic reuse fusion queues cost",
     "schedule remedies checker",
-    "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts",
+    "phase_plan core_split vector_tiling cube_tiling hand_tiles events graph plan counts launch",
     "timeline composite run tensor_files arrays agreement accuracy table grid samples cases error_bands"
     " sweep whatif solving search"
     " durations measured prediction surrogate fitting validate"

@@ -10,7 +10,7 @@ import pytest
 
 from tilesim.cases import Unmapped, case_of
 from tilesim.chip import load_chip
-from tilesim.error_bands import accuracy
+from tilesim.error_bands import accuracy, known_accuracy
 from tilesim.errors import BadInput
 from tilesim.fitting import fitted
 from tilesim.kernel_names import library_entry
@@ -100,13 +100,14 @@ def test_tile_choices_of_add_come_in_the_measured_order(validations, chip, opera
 
 
 def test_samples_that_bypass_the_cache_are_met(validations):
+    """To about the error of elementwise kernels, although no figure is fitted to samples."""
     found = [c for v in validations.values() for c in v.compared if c.row.variant.get("bypass") == "true"]
     assert len(found) == 3
     assert all(abs(c.error) < 5 for c in found)
 
 
-def test_one_core_alone_is_met(validations):
-    """Small copies of data that no cache holds, one after another."""
+def test_the_figure_of_misses_gives_back_the_rows_that_it_is_read_from(validations):
+    """Add on one core: small copies of data that no cache holds, one after another; the rest is sync, not modelled."""
     found = [c for v in validations.values() for c in of(v, "Add", cores=1)]
     assert len(found) == 2
     assert all(abs(c.error) < 5 for c in found)
@@ -284,12 +285,12 @@ def test_accuracy_is_of_the_shipped_figures_not_of_a_name():
 def test_an_estimate_has_the_fixed_time_of_the_vendors_kernel():
     chip = load_chip("ascend910b2")
     timeline = simulate(plan("exp", {"x": (1023, 1023)}, chip=chip, dtype="bfloat16"))
-    assert timeline.launch_from == "kernels.exp"
+    assert timeline.launch.table == "kernels.exp"
     assert timeline.launch_us == chip.kernels["exp"].fixed_us
     assert "kernels.exp" in timeline.estimate
     assert timeline.time_us == pytest.approx(timed(timeline.plan).time_us)
     own = simulate(plan("add", {"x1": (1023, 1023)}, chip=chip))
-    assert own.launch_from == "launch"
+    assert own.launch.table == "launch"
     assert "for want of a fixed time in kernels.add" in own.estimate
 
 
@@ -375,3 +376,21 @@ def test_no_figure_is_fitted_to_rows_that_broadcast(monkeypatch):
     made = validate(rows, "ascend910b2", fit=True)
     assert [row.case for row in seen] == pair[:1]
     assert made.overall.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "tiles", "why"),
+    [
+        ({"bypass": True}, None, "bypass=true"),
+        ({"double_buffer": False, "spread": True}, None, "double_buffer=false, spread=true"),
+        ({}, {"elements": 64}, "elements=64"),
+        ({}, {"cores": 2}, "cores=2"),
+    ],
+)
+def test_no_band_is_told_for_choices_that_no_measured_kernel_has(options, tiles, why):
+    shapes = {"x1": (64, 64), "x2": (64, 64)}
+    plain, other = (
+        plan("add", shapes, chip="ascend910b2", tiles=t, **chosen) for t, chosen in ((None, {}), (tiles, options))
+    )
+    assert known_accuracy(plain.call, plain.chip, plain.by_hand).validated
+    assert str(known_accuracy(other.call, other.chip, other.by_hand)) == f"unvalidated: no measured kernel has {why}"

@@ -142,7 +142,7 @@ def _known(what: Any) -> dict[str, Any]:
     plan = getattr(what, "plan", None)
     if plan is None:
         return {"fusing": fusing_json(what)}
-    return {"accuracy": str(known_accuracy(plan.call, plan.chip)), "fusing": fusing_json(plan)}
+    return {"accuracy": str(known_accuracy(plan.call, plan.chip, plan.by_hand)), "fusing": fusing_json(plan)}
 
 
 Shown.drawn_by = _drawn

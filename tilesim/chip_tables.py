@@ -102,6 +102,10 @@ class Clock(Table):
     cube_hz: Count
     """Clock of a cube core [Hz]."""
 
+    def hz(self, core_kind: str) -> int:
+        """The clock of a kind of cores, "vector" or "cube" [Hz]."""
+        return self.cube_hz if core_kind == "cube" else self.vector_hz
+
 
 class Vector(Table):
     """The vector unit."""

@@ -5,7 +5,6 @@ Within a phase the price of an instruction is a constant of its tile sizes, and 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 
@@ -16,7 +15,7 @@ from tilesim.chip_tables import MemoryCopy
 from tilesim.execute import Home
 from tilesim.fusion import Part
 from tilesim.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
-from tilesim.nest import Sizes, Step
+from tilesim.nest import Sizes, Step, remembered
 from tilesim.program import Instr
 from tilesim.queues import Queue
 from tilesim.traffic import Bursts, Rates, bursts, paid_bytes
@@ -54,12 +53,12 @@ def _operands(instr: Instr) -> list[View]:
     return [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
 
 
-@functools.lru_cache(maxsize=8192)
-def _passed(step: Step, width: int, cost: str) -> tuple[int, int]:
+@remembered
+def _passed(step: Step, width: int) -> tuple[int, int]:
     """Bytes of its widest operand, and vectors, that a vector instruction passes."""
     views = _operands(step.instr)
     passed = max(vector_bytes(v, step.sizes, width) for v in views)
-    if cost != "reduce":
+    if ISA[step.instr.op].cost != "reduce":
         return passed, -(-passed // width)
     source = [s.bind(step.sizes) for s in views[-1].shape] or [1]  # every row is padded to whole vectors
     return passed, math.prod(source[:-1]) * -(-source[-1] * dtypes.itemsize(views[-1].dtype) // width)
@@ -104,7 +103,7 @@ class Costs:
         views = _operands(instr)
         item = max(dtypes.itemsize(v.dtype) for v in views)
         width = self.chip.vector.width_bytes
-        passed, vectors = _passed(step, width, cost)
+        passed, vectors = _passed(step, width)
         slope = figures.slope(item)
         if cost == "binary" and overhead.conflict_cycles_per_vector and self._conflict(views[1:], sizes, passed):
             slope += overhead.conflict_cycles_per_vector
@@ -163,7 +162,7 @@ class Costs:
         source = step.instr.src[0]
         if isinstance(source, View) and source.space == "gm":
             share = self.rates.read.get(source.base.name, math.inf)
-            latency += self.chip.memory.gm.miss_cycles * self.rates.cold.get(source.base.name, 1.0)
+            latency += self.chip.memory.gm.miss_cycles * self.rates.missed.get(source.base.name, 1.0)
         elif step.instr.dst.space == "gm":
             share = self.rates.write
         stretch = self._together(source.base.name, route) if isinstance(source, View) else 1.0

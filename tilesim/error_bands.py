@@ -62,11 +62,18 @@ class Accuracy:
         return f"±{self.band:.0f} % ({self.rows} {self.kind} kernels of {self.chip}, worst {worst:+.0f} %)"
 
 
-def known_accuracy(call: Call, chip: Chip) -> Accuracy:
-    """The error band that is known for the times of a call on a chip."""
+def known_accuracy(call: Call, chip: Chip, by_hand: Mapping[str, int] | None = None) -> Accuracy:
+    """The error band that is known for the times of a call on a chip, with the tiles and cores set `by_hand`."""
     name = call.operator.name
     kind = class_beside(call.dtype, spread=is_broadcast(call)) if name in FAMILY else ""
-    return accuracy(chip, name, call.options, kind)
+    found = accuracy(chip, name, call.options, kind)
+    if not found.validated:
+        return found
+    others = [f"{key}={value}" for key, value in (by_hand or {}).items()]
+    if name != "gelu":  # whose measured form is not the one that it has if nothing is said
+        defaults = {option.name: option.default for option in call.operator.options}
+        others += [f"{key}={value}".lower() for key, value in call.options.items() if value != defaults.get(key, value)]
+    return Accuracy(found.chip, found.kind, why=f"no measured kernel has {', '.join(others)}") if others else found
 
 
 def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None = None, kind: str = "") -> Accuracy:

@@ -75,8 +75,8 @@ PLACES = (0.25, 0.75)
 """Where fits start, beside the figures of BOUNDS: shares of the way from the least to the most."""
 ROUNDS = 16
 """As often is the model asked at the end of a fit before the fit counts as not converged."""
-REST = 0.01
-"""How far figures still move at the end of a fit, as a share of the way from the least to the most."""
+REST = 0.003
+"""How much the loss still changes at the end of a fit, as a share of it: figures that rows hardly tell may move on."""
 MOST_CALLS = 100
 """As often does one search ask for the times; most need a few dozen."""
 SCATTERED = 6
@@ -221,21 +221,21 @@ class Problem:
         chip = _with(self.chip, self.keys, self.figures(x), (), ())
         return np.log([timed(moved_to(p.plan, chip), library=False).phases_us for p in self.points])
 
-    def solve(self, keep: Any) -> Any:
-        """The place of the figures in the unit box, then the fixed times [us], that fit the rows `keep` best.
+    def solve(self, keep: Any) -> list[Any]:
+        """The ends of searches from all starts, best first; `x` has figures in the unit box, then fixed times [us].
 
         Fixed times are pulled to their median, as strongly as they turn out alike when they hardly are pulled.
         """
         middle, spread = math.log(self.whole_us), MOST_SPREAD
         found = self._solve(keep, middle, spread)
         if len(self.kernels) > 1:
-            fixed = np.log(found[len(self.keys) :])
+            fixed = np.log(found[0].x[len(self.keys) :])
             middle = float(np.median(fixed))
             spread = max(OF_NORMAL * float(np.median(np.abs(fixed - middle))), LEAST_SPREAD)
             found = self._solve(keep, middle, spread)
         return found
 
-    def _solve(self, keep: Any, middle: float, spread: float) -> Any:
+    def _solve(self, keep: Any, middle: float, spread: float) -> list[Any]:
         from scipy.optimize import least_squares  # noqa: PLC0415  (slow to import, and optional)
 
         count, kernels = len(self.keys), len(self.kernels)
@@ -267,23 +267,27 @@ class Problem:
             start = np.clip(np.concatenate([place, np.full(kernels, math.exp(middle))]), low + 1e-6, high - 1e-6)
             options = {"bounds": (low, high), "loss": "soft_l1", "f_scale": SCALE, "max_nfev": MOST_CALLS}
             found.append(least_squares(residuals, start, jacobian, **options))
-        return min(found, key=lambda one: one.cost).x
+        return sorted(found, key=lambda one: one.cost)
 
     def fit(self) -> tuple[Any, bool]:
         """The best place for all rows, and whether the fit came to rest there."""
         return self._settled(np.ones(len(self.points), dtype=bool))
 
     def _settled(self, keep: Any) -> tuple[Any, bool]:
-        """Where a fit ends when the model is asked anew at its end until that stays, and whether it does."""
+        """Where a fit ends when the model is asked at the ends of all searches until the best stays; whether it does.
+
+        Two ends can be about as good, with other figures each: only the model itself can tell which is better.
+        """
         count = len(self.keys)
-        x = self.solve(keep)
+        ends = self.solve(keep)
         for _ in range(ROUNDS):
-            self.model.learn(x[:count])
+            for end in ends:
+                self.model.learn(end.x[:count])
             self.model.renew()
-            last, x = x, self.solve(keep)
-            if np.abs(x[:count] - last[:count]).max() < REST:
-                return x, True
-        return x, False
+            last, ends = ends[0].cost, self.solve(keep)
+            if abs(ends[0].cost / last - 1) < REST:
+                return ends[0].x, True
+        return ends[0].x, False
 
     def held_out(self) -> tuple[list[Held], list[str]]:
         """The errors of every group of rows, predicted by fits to the others, and which of those did not settle."""

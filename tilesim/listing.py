@@ -111,7 +111,7 @@ class _Text:
         if len(spent.shares) > 1:
             yield f"cycles of cores: {', '.join(f'{cores} cores {cycles:,}' for cycles, cores in spent.shares)}"
         yield f"{spent.idle_share:.1%} of the chip's {spent.chip_cores} {spent.core_kind} cores idle"
-        past = ", ".join(name for name in self.listed.plan.rates.read if name in self.listed.plan.phase.kernel.uncached)
+        past = ", ".join(sorted(self.listed.plan.past))
         note = f"; {past} past the L2 cache" if past else ""
         yield f"reads {spent.read_bytes:,} B, writes {spent.write_bytes:,} B of global memory{note}"
         for name, size in self.listed.plan.tiles.items():

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilesim.cases import Case, Shape, Unmapped, case_of, operator_named
 from tilesim.dtypes import dtype_named
@@ -273,22 +273,30 @@ def _variant(r: Mapping[str, Any], notes: str, *, wide: bool) -> dict[str, Any]:
 
 LAST_PLAIN_STEP = 5
 """What a product without a step is taken for: the sample with a float32 result."""
-CONSTANT = 7
-"""The step from which on the tiling is known to the compiler and not read by the cores."""
-L2_SPLIT = 6
-"""The step from which on the tiles go in an order that the cache is large enough for."""
-STEPS: Mapping[int, tuple[int, bool, bool]] = {
-    0: (64, False, False),
-    1: (64, False, False),
-    2: (64, False, False),
-    3: (64, False, False),
-    4: (128, True, False),
-    5: (256, True, False),
-    6: (256, True, False),
-    7: (256, True, False),
-    8: (256, True, True),
-}
-"""Steps of the vendor's Matmul sample: (k in L1, double buffer, unit flag)."""
+
+
+class ProductStep(NamedTuple):
+    """How the vendor's Matmul sample is built at one of its steps."""
+
+    depth: int
+    """Elements of k in L1."""
+    double_buffer: bool = False
+    unit_flag: bool = False
+    reads_tiling: bool = True
+    """Whether the cores read the tiling data; else the compiler knows them."""
+    cache_order: bool = False
+    """Whether the tiles go in an order that the cache is large enough for."""
+
+
+STEPS: Sequence[ProductStep] = (
+    *[ProductStep(64)] * 4,
+    ProductStep(128, double_buffer=True),
+    ProductStep(256, double_buffer=True),
+    ProductStep(256, double_buffer=True, cache_order=True),
+    ProductStep(256, double_buffer=True, cache_order=True, reads_tiling=False),
+    ProductStep(256, double_buffer=True, cache_order=True, reads_tiling=False, unit_flag=True),
+)
+"""The steps of the sample, by their number."""
 
 
 def _with_case(row: Measurement, outputs: Sequence[Shape], dtypes: Sequence[str]) -> Measurement:
@@ -342,16 +350,20 @@ def _copy_case(row: Measurement) -> Case:
 
 
 def _product_case(row: Measurement) -> Case:
-    step = int(row.variant["step"])
-    depth, double, unit_flag = STEPS[step]
+    number = int(row.variant["step"])
+    step = STEPS[number]
     side = (256, 256) if row.chip.startswith("ascend950") else (128, 256)
-    m, n = (64, 64) if step == 0 else side
-    tiles = {"m": m, "n": n, "k1": depth, "cores": int(row.variant.get("cores", 1))}
-    wide, told = row.variant.get("wide") == "true", step < CONSTANT
-    options = {"double_buffer": double, "unit_flag": unit_flag, "wide": wide, "told_tiling": told}
+    m, n = (64, 64) if number == 0 else side
+    tiles = {"m": m, "n": n, "k1": step.depth, "cores": int(row.variant.get("cores", 1))}
+    options = {
+        "double_buffer": step.double_buffer,
+        "unit_flag": step.unit_flag,
+        "wide": row.variant.get("wide") == "true",
+        "reads_tiling": step.reads_tiling,
+    }
     given = {"x1": row.shapes[0], "x2": row.shapes[1]}
     # The unit flag hands L0C over block by block, which is as good as a second one.
-    memories = {"memory.l0c.size_bytes": 2 * m * n * 4} if unit_flag else {}
-    if step >= L2_SPLIT:  # its order of tiles reads again what is still in the cache, as if that held everything
+    memories = {"memory.l0c.size_bytes": 2 * m * n * 4} if step.unit_flag else {}
+    if step.cache_order:  # it reads again what is still in the cache, as if that held everything
         memories["memory.l2.size_bytes"] = 4 * sum(math.prod(shape) for shape in row.shapes)
     return Case(product(transpose2=True), given, row.dtype, tiles, options, memories)

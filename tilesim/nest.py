@@ -5,14 +5,18 @@ The schedule, the counts and the executor all read the same segments, so that th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 from tilesim.program import Instr, Loop, Phase
 
 Sizes = Mapping[str, Any]
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,26 @@ class Segment:
     before: int = 0
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Step:
     """One instruction with the sizes of the loops around it."""
 
     instr: Instr
     sizes: Sizes
+
+
+def remembered(function: Callable[[Step, *Ts], T]) -> Callable[[Step, *Ts], T]:
+    """The function, which keeps what it returned for a step as long as the step is there, as a nest has many prices."""
+    known: WeakKeyDictionary[Step, dict[tuple[*Ts], T]] = WeakKeyDictionary()
+
+    @functools.wraps(function)
+    def get(step: Step, *more: *Ts) -> T:
+        found = known.setdefault(step, {})
+        if more not in found:
+            found[more] = function(step, *more)
+        return found[more]
+
+    return get
 
 
 @dataclass(frozen=True, eq=False, slots=True)

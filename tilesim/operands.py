@@ -24,8 +24,8 @@ from tilesim.rowwise import LONG, NARROW, rows_of_a_copy
 from tilesim.sizes import ONE, ZERO, Size, ceil_div, dim
 from tilesim.views import BLOCK_BYTES, Buffer, Range, Value
 
-LAYOUT = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
-"""Choices of `two_operands` that change when things happen, not what they are."""
+CHOICES = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
+"""Options of `two_operands`: they change when a kernel does what, not what it computes."""
 SHORT_BURSTS = 1.5
 """So much more must the other axes leave to one core before rows are cut between cores, which makes bursts short.
 
@@ -97,8 +97,8 @@ def two_operands(op: str, scalar: str, share: Size | None = None) -> Callable[[K
 
     `scalar` is the instruction for a tile and one value. Without `double_buffer` a tile waits for the one before;
     `spread` puts half a round of bank groups between the operands, so that a vector of one is not read from the groups
-    of the other; with `bypass` the operands are read past the L2 cache, which leaves it to the result. Cores share
-    operands of one shape out in multiples of `share` elements, if told.
+    of the other; with `bypass` operands that are read once, as they lack no axis, are read past the L2 cache, which
+    leaves it to the result. Cores share operands of one shape out in multiples of `share` elements, if told.
     """
 
     def kernel(k: Kernel) -> None:
@@ -108,7 +108,7 @@ def two_operands(op: str, scalar: str, share: Size | None = None) -> Callable[[K
             k.route = EMPTY
             return
         if k.options.get("bypass"):
-            k.bypass(*LACKS)
+            k.bypass(*(name for name, lack in LACKS.items() if lack not in k.variant.partition(" ")[0]))
         with k.vector(k.name) as p:
             if not k.variant:
                 _one_shape(k, p, op, share)

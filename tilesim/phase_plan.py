@@ -91,13 +91,20 @@ class PhasePlan:
             if way == "read":
                 kept = once if tensors[name].role == "workspace" else 0
                 cached = min(kept, self.chip.memory.l2.absorbed_write_bytes)
-                past = name in self.phase.kernel.uncached
+                past = name in self.past
                 crossing = size if past else min(size, round(whole[name] * times[name]))
                 reads[name] = Traffic(size, self._traffic[f"paid {key}"], crossing, cached, name in together, past)
             else:
                 moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
-                distinct += 0 if overwritten.get(name) in whole else once
+                over = overwritten.get(name)
+                distinct += 0 if over in whole and over not in self.past else once
         return rates(self.chip, self.phase.core_kind, reads, Traffic(moved, paid, distinct), self._active)
+
+    @property
+    def past(self) -> frozenset[str]:
+        """Tensors that the phase reads past the L2 cache."""
+        read = {name.removeprefix("read ") for name in self.moved if name.startswith("read ")}
+        return frozenset(read & self.phase.kernel.uncached)
 
     @functools.cached_property
     def _active(self) -> float:
@@ -128,14 +135,15 @@ class PhasePlan:
 
         A schedule gives every pipe the whole rate of its direction, but reads and writes share the memory. So no share
         ends before the memory has passed what all cores read and write, and of the time in which the longest pipe
-        waits for its next instruction only half can hide behind that: what follows its last one is copies that the
-        memory passes. Nor does it take longer than all its instructions one after another.
+        waits for its next instruction only half can hide behind that. What other pipes do after its last one is not
+        counted: copies that the memory passes, and the vectors of a tile. Nor does it take longer than all its
+        instructions one after another.
         """
         floor = self.rates.floor_cycles
         out = []
         for (nest, first, count), ends in zip(self.nests, self._ends, strict=True):
             busy = self.scheduler.busy(nest)
-            longest = max(busy, key=busy.__getitem__)
+            longest = max(busy, key=lambda pipe: (busy[pipe], ends[pipe]))
             shared = floor + (ends[longest] - busy[longest]) // 2
             out.append((max(*ends.values(), min(sum(busy.values()), shared)), first, count))
         return out
@@ -148,7 +156,17 @@ class PhasePlan:
     @property
     def slowest(self) -> Nest:
         """The nest of the slowest core."""
-        return max(zip(self.shares, self.nests, strict=True), key=lambda pair: pair[0][0])[1][0] if self.nests else ()
+        return self.nests[self._last][0] if self.nests else ()
+
+    @property
+    def makespan(self) -> int:
+        """Cycles of the schedule of the slowest core."""
+        return self.makespans[self._last] if self.nests else 0
+
+    @functools.cached_property
+    def _last(self) -> int:
+        """Which share takes longest."""
+        return max(range(len(self.shares)), key=lambda i: self.shares[i][0])
 
     @functools.cached_property
     def busy_cycles(self) -> dict[str, int]:

@@ -71,7 +71,7 @@ def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
             f"{timeline.plan.kernel.name} on {timeline.plan.chip.soc}: pipes of the slowest core",
             x=0.01, ha="left", fontsize=11, fontweight="bold",
         )  # fmt: skip
-        trust = f"accuracy {known_accuracy(timeline.plan.call, timeline.plan.chip)}"
+        trust = f"accuracy {known_accuracy(timeline.plan.call, timeline.plan.chip, timeline.plan.by_hand)}"
         figure.supxlabel(trust, x=0.01, ha="left", fontsize=8, color=MUTED)
     return figure
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from tilesim.cases import Case
 from tilesim.chip import Chip
+from tilesim.launch import LAUNCH, launch_us, launches
 from tilesim.measured import EMPTY
 from tilesim.plan import Plan, plan
-from tilesim.timeline import LAUNCH, clock_hz, launch_us, launches_us
 
 __all__ = ["LAUNCH", "Prediction", "moved_to", "predict", "timed"]
 
@@ -50,13 +50,13 @@ def timed(made: Plan, *, library: bool = True) -> Prediction:
     pipes: dict[str, float] = {}
     phases = 0.0
     for one in made.phases:
-        hz = clock_hz(chip, one.phase.core_kind)
+        hz = chip.clock.hz(one.phase.core_kind)
         phases += one.cycles / hz * 1e6
         for pipe, cycles in one.busy_cycles.items():
             pipes[pipe] = pipes.get(pipe, 0.0) + cycles / hz * 1e6
-    launches, origin = launches_us(made, library=library)
-    phases += chip.launch.sync_us * max(len(made.phases) - len(launches), 0)
-    return Prediction(phases, sum(launches), origin, pipes, made)
+    launch = launches(made, library=library)
+    phases += chip.launch.sync_us * max(len(made.phases) - len(launch.each_us), 0)
+    return Prediction(phases, launch.total_us, launch.table, pipes, made)
 
 
 def moved_to(made: Plan, chip: Chip) -> Plan:

@@ -347,7 +347,11 @@ class Kernel:
 
     def bypass(self, *names: str) -> None:
         """Let the reads of inputs go past the L2 cache, which they neither fill nor hit: for what is read once."""
-        self.uncached.update(self[name].name for name in names)
+        for name in names:
+            role = self[name].role
+            if role != "input":
+                raise BadOperator(f"'{name}' is an {role}; only the reads of inputs can bypass the cache", caller())
+        self.uncached.update(names)
 
     def reserve(self, name: str, size_bytes: int, reason: str) -> None:
         """Keep `size_bytes` of the unified buffer back, in every phase."""

@@ -24,7 +24,7 @@ from tilesim.plan import Plan, planned
 from tilesim.program import Loop
 from tilesim.remedies import UNLIMITED
 from tilesim.roofline import roofline
-from tilesim.timeline import PhaseTime, Timeline, figures_used, simulate
+from tilesim.timeline import PhaseTime, Timeline, simulate
 from tilesim.views import Tensor
 
 Facts = dict[str, Any]
@@ -76,7 +76,7 @@ def facts(answer: Answer) -> Facts:
         out["flow"] = flow(plan)
         out["listing"] = listing(plan, where=False) if plan.phases else ["nothing is launched"]
         out["figures"] = figures(timeline)
-        out["accuracy"] = str(known_accuracy(plan.call, verdict.on))
+        out["accuracy"] = str(known_accuracy(plan.call, verdict.on, plan.by_hand))
     return out
 
 
@@ -257,11 +257,9 @@ def _tensors(plan: PhasePlan, way: str) -> dict[str, int]:
 
 def figures(timeline: Timeline) -> list[Facts]:
     """The tables of the chip that the times rest on: their figures, status and source, the least certain first."""
-    used = dict.fromkeys(key for one in timeline.plan.phases for key in figures_used(one))
-    used |= dict.fromkeys(["launch.base_us", "launch.block_us", "launch.sync_us"])
     found: dict[tuple[str, str, str], list[str]] = {}
     for figure in timeline.plan.chip.figures():
-        if figure.key in used:
+        if figure.key in timeline.figures:
             table, _, key = figure.key.rpartition(".")
             found.setdefault((table, figure.status, figure.source), []).append(f"{key} = {figure.value:g}")
     order = {status: i for i, status in enumerate(LEAST_STATUS)}

@@ -9,7 +9,7 @@ import functools
 from dataclasses import replace
 
 from tilesim import matmul as cube
-from tilesim.operands import LAYOUT, two_operands
+from tilesim.operands import CHOICES, two_operands
 from tilesim.operator import Argument, Dimension, Operator, Option, result
 from tilesim.pointwise import FAMILIES
 from tilesim.program import Kernel
@@ -77,7 +77,7 @@ def sum_of_rows() -> Operator:
         lead="x1",
         dtypes=FAMILIES,
         dtype="float16",
-        options=LAYOUT,
+        options=CHOICES,
         rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
         kernel=two_operands("add", "adds", share=COLUMNS),
     )
@@ -88,11 +88,11 @@ def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
     """The operator of a matrix product whose factors may be stored transposed.
 
     Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next begins), `wide` (float32 result),
-    `told_tiling` (every core reads the tiling data first).
+    `reads_tiling` (every core reads the tiling data first).
     """
 
     def kernel(k: Kernel) -> None:
-        k.tiling_bytes = CUBE_TILING_BYTES if k.options["told_tiling"] else 0
+        k.tiling_bytes = CUBE_TILING_BYTES if k.options["reads_tiling"] else 0
         cube.matmul(
             k,
             "matmul",
@@ -118,7 +118,7 @@ def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
         lead="x1",
         dtypes=FAMILIES,
         dtype="float16",
-        options=(Option("double_buffer"), *(Option(o, default=False) for o in ("unit_flag", "wide", "told_tiling"))),
+        options=(Option("double_buffer"), *(Option(o, default=False) for o in ("unit_flag", "wide", "reads_tiling"))),
         rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
         kernel=kernel,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from tilesim.chip import Chip
 from tilesim.events import Event, phase_events, widest
 from tilesim.flow import is_pattern, trips
 from tilesim.isa import COPIES, ISA, ROUTES
-from tilesim.kernel_names import library_entry
+from tilesim.launch import LAUNCH, Launches, launches
 from tilesim.nest import Nest, Run
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
@@ -21,10 +22,6 @@ from tilesim.views import View
 
 LATENCY_SHARE = 1.15
 """A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
-LAUNCH = "launch"
-"""The table of what a launch takes whose operator has no fixed time of its own."""
-LINE_BYTES = 64
-"""What the scalar unit reads of global memory at a time. Source: vendor's document of DataCacheCleanAndInvalid."""
 SAMPLE = 1500
 """Instructions that a sample of a phase has at most: some tens of milliseconds."""
 SECONDARY = ("fitted", "guess", "override")
@@ -112,12 +109,15 @@ class Timeline(Shown):
 
     plan: Plan
     phases: tuple[PhaseTime, ...]
-    launch_us: float
-    """From a call to the first instruction, of all launches: the library kernel's own fixed time, or the chip's."""
+    launch: Launches
+    """From a call to the first instruction."""
     sync_us: float
     """All cores waiting for each other, of all syncs."""
-    launch_from: str = LAUNCH
-    """The table of the chip that the launch is from: "kernels.<operator>", or "launch" where there is no such entry."""
+
+    @property
+    def launch_us(self) -> float:
+        """From a call to the first instruction, of all launches."""
+        return self.launch.total_us
 
     @property
     def cycles(self) -> int:
@@ -159,17 +159,19 @@ class Timeline(Shown):
         why = f"mostly for {next(iter(causes))}" if causes else "for others"
         return f"{longest.name}: latency ({pipe} busy {part}, waits {why}), {share}"
 
+    @functools.cached_property
+    def figures(self) -> tuple[str, ...]:
+        """Keys of the chip's figures that the times depend on."""
+        used = dict.fromkeys(key for one in self.plan.phases for key in figures_used(one))
+        used |= dict.fromkeys([*self.launch.figures, *(["launch.sync_us"] if self.sync_us else [])])
+        return tuple(used)
+
     @property
     def rests_on(self) -> dict[str, tuple[str, ...]]:
         """Status -> keys of the chip's figures that the times use and that are fitted, guessed or set by hand."""
-        used = dict.fromkeys(key for one in self.plan.phases for key in figures_used(one))
-        own = self.launch_from != LAUNCH
-        used |= dict.fromkeys([f"{self.launch_from}.fixed_us"] if own else ["launch.base_us", "launch.block_us"])
-        if self.sync_us:
-            used["launch.sync_us"] = None
         found: dict[str, list[str]] = {status: [] for status in SECONDARY}
         for figure in self.plan.chip.figures():
-            if figure.key in used and figure.status in found:
+            if figure.key in self.figures and figure.status in found:
                 found[figure.status].append(figure.key)
         return {status: tuple(keys) for status, keys in found.items() if keys}
 
@@ -187,16 +189,12 @@ class Timeline(Shown):
         return f"{rests}; {self.launch_note}"
 
     @property
-    def launch_source(self) -> str:
-        """What the launch is from, short."""
-        return "the chip's launch figures" if self.launch_from == LAUNCH else f"{self.launch_from}.fixed_us"
-
-    @property
     def launch_note(self) -> str:
         """What the launch is from, in words."""
-        if self.launch_from == LAUNCH:
-            return f"launch by the chip's figures, for want of a fixed time in kernels.{self.plan.operator.name}"
-        return f"launch is the fixed time of the vendor's kernel, {self.launch_from}"
+        if self.launch.table != LAUNCH:
+            return f"launch is the fixed time of the vendor's kernel, {self.launch.table}"
+        own = f"launch by the chip's figures, for want of a fixed time in kernels.{self.plan.operator.name}"
+        return f"{own}, and the tiling data read at the guessed wait of a copy" if self.launch.tiling_us else own
 
     def waits(self, phase: str) -> dict[str, float]:
         """What the busiest pipe of a phase waits for, to its share of the waiting; largest first.
@@ -256,7 +254,8 @@ class Timeline(Shown):
             "time_us": round(self.time_us, 6),
             "launch_us": round(self.launch_us, 6),
             "sync_us": round(self.sync_us, 6),
-            "launch_from": self.launch_from,
+            "launch_from": self.launch.table,
+            "tiling_us": round(self.launch.tiling_us, 6),
             "busy_cycles": self.busy_cycles,
             "bottleneck": self.bottleneck,
             "estimate": self.estimate,
@@ -276,49 +275,21 @@ def simulate(plan: Plan) -> Timeline:
     """The timeline of a plan: exact under the chip's prices, whatever the number of tiles.
 
     A phase takes the cycles of its slowest core at the clock of its cores. An operator with an entry in the chip's
-    table of the vendor's kernels has that fixed time, which includes the launch; others have the chip's launch.
+    table of the vendor's kernels has that fixed time, which includes the launch; others have the chip's launch and, if
+    their size is known, the reading of the tiling data.
     """
     chip = plan.chip
-    launch_us, launch_from = launches_us(plan)
+    launch = launches(plan)
     at, synced, phases = 0.0, 0.0, []
     for i, one in enumerate(plan.phases):
-        if i < len(launch_us):
-            at += launch_us[i]
+        if i < len(launch.each_us):
+            at += launch.each_us[i]
         else:
             at += chip.launch.sync_us
             synced += chip.launch.sync_us
         phases.append(_phase_time(one, chip, at))
         at += phases[-1].time_us
-    return Timeline(plan, tuple(phases), sum(launch_us), synced, launch_from)
-
-
-def launches_us(plan: Plan, *, library: bool = True) -> tuple[list[float], str]:
-    """The time of every launch, and the table of the chip that it is from.
-
-    Without `library` it is the chip's own for every operator, as for a sample that is not the library's kernel.
-    """
-    chip = plan.chip
-    entry = library_entry(chip, plan.operator.name) if library and plan.phases and not plan.kernel.launches else ""
-    if entry:
-        return [chip.kernels[entry].fixed_us], f"kernels.{entry}"
-    launches = [one.cores for one in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
-    return [launch_us(chip, blocks) + tiling_us(plan) for blocks in launches], LAUNCH
-
-
-def launch_us(chip: Chip, blocks: int) -> float:
-    """What the launch of so many blocks takes by the chip's own figures."""
-    return chip.launch.base_us + chip.launch.block_us * max(blocks - 1, 0)
-
-
-def tiling_us(plan: Plan) -> float:
-    """What a core takes to read its tiling data, line by line; a line takes the latency of a copy, which is a guess."""
-    lines = -(-plan.tiling_bytes // LINE_BYTES)
-    return lines * plan.chip.copies.path("gm_ub").latency_cycles / plan.chip.clock.vector_hz * 1e6
-
-
-def clock_hz(chip: Chip, core_kind: str) -> float:
-    """The clock of a kind of cores."""
-    return chip.clock.cube_hz if core_kind == "cube" else chip.clock.vector_hz
+    return Timeline(plan, tuple(phases), launch, synced)
 
 
 def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
@@ -329,8 +300,8 @@ def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
         cores=plan.cores,
         cycles=plan.cycles,
         start_us=start_us,
-        time_us=plan.cycles / clock_hz(chip, kind) * 1e6,
-        makespan_cycles=plan.scheduler.makespan(plan.slowest),
+        time_us=plan.cycles / chip.clock.hz(kind) * 1e6,
+        makespan_cycles=plan.makespan,
         busy_cycles=dict(plan.busy_cycles),
         shares=tuple((cycles, cores) for cycles, _, cores in plan.shares),
         chip_cores=chip.cores.cube if kind == "cube" else chip.cores.vector,

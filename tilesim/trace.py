@@ -21,7 +21,7 @@ from tilesim.files import write_text
 from tilesim.phase_plan import PhasePlan
 from tilesim.plan import Plan
 from tilesim.plural import several
-from tilesim.timeline import PhaseTime, Timeline, clock_hz, simulate
+from tilesim.timeline import PhaseTime, Timeline, simulate
 
 LANES = {
     "mte1": ("MTE1", 3),
@@ -86,7 +86,7 @@ def trace(
             "time_us": round(timeline.time_us, 6),
             "bottleneck": timeline.bottleneck,
             "estimate": timeline.estimate,
-            "accuracy": str(known_accuracy(timeline.plan.call, timeline.plan.chip)),
+            "accuracy": str(known_accuracy(timeline.plan.call, timeline.plan.chip, timeline.plan.by_hand)),
             "left out": _left_out(window, shown, whole, phases, chosen),
         },
     }
@@ -188,7 +188,7 @@ def _core(
 ) -> Iterator[Record]:
     """The slices, arrows and counters of one core in one phase."""
     kind = plan.phase.core_kind
-    pid, us = _pid(kind, core), 1e6 / clock_hz(plan.chip, kind)
+    pid, us = _pid(kind, core), 1e6 / plan.chip.clock.hz(kind)
     events = list(timeline.events(spent.name, core, tiles))
     for event in events:
         yield {

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilesim import dtypes
 from tilesim.chip import Chip
 from tilesim.chip_tables import MemoryCopy
 from tilesim.isa import COPIES
-from tilesim.nest import Sizes, Step
+from tilesim.nest import Sizes, Step, remembered
 from tilesim.program import Phase
 from tilesim.sizes import Size
 from tilesim.views import Buffer, Tensor, View
@@ -35,7 +35,7 @@ class Bursts:
         return self.count * self.bytes
 
 
-@functools.lru_cache(maxsize=8192)
+@remembered
 def bursts(step: Step) -> Bursts:
     """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
     instr = step.instr
@@ -130,10 +130,10 @@ class Rates:
     """Of every tensor that is read."""
     write: float = math.inf
     together: frozenset[str] = frozenset()
-    """Tensors of which all cores read the same addresses at the same time."""
+    """Tensors of which all cores read the same addresses of the cache at the same time."""
     floor_cycles: int = 0
     """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
-    cold: Mapping[str, float] = field(default_factory=dict)
+    missed: Mapping[str, float] = field(default_factory=dict)
     """Of every tensor that is read, the share of the reads that the cache does not hold: 0 to 1."""
 
 
@@ -153,56 +153,91 @@ class Traffic:
     together: bool = False
     past: bool = False
 
+    @property
+    def missed(self) -> float:
+        """The share of what is read that the cache does not hold: 0 to 1."""
+        return (self.distinct - self.cached) / self.moved
+
+    @property
+    def crossing(self) -> float:
+        """What global memory spends on the reads [bytes of an ideal copy]."""
+        return self.missed * self.paid
+
+    @property
+    def hits(self) -> int:
+        """What is read of the cache [bytes]."""
+        return self.moved - self.distinct + self.cached
+
+
+class _Written(NamedTuple):
+    """What the cache takes for the writes that it absorbs, and global memory for the others [s]."""
+
+    absorbed: float
+    drained: float
+
 
 def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: float) -> Rates:
     """What one of `active` cores gets of global memory.
 
     Distinct bytes cross global memory and repeated reads hit the cache, which also absorbs a share of the writes, the
-    larger the more of what goes through it is written. Reads beside writes are slower, byte for byte, unless they go
-    past the cache: they have no line written back to make room.
+    larger the more of what goes through it is written. What is read past it leaves it to the others.
     """
-    gm, l2 = chip.memory.gm, chip.memory.l2
-    cube = core_kind == "cube"
+    l2, hz, cube = chip.memory.l2, chip.clock.hz(core_kind), core_kind == "cube"
     hit, one_core = (l2.l1_read_bytes_per_s, l2.core_l1_read_bytes_per_s) if cube else (l2.read_bytes_per_s, math.inf)
-    hz = chip.clock.cube_hz if cube else chip.clock.vector_hz
-    touched = sum(t.distinct for t in reads.values() if not t.past)
-    mixed = min(1.0, writes.moved / touched / MIXED) if touched else 1.0
-    alone = 1 / (gm.cube_read_bytes_per_s if cube else gm.read_alone_bytes_per_s)
-    beside = alone if cube else (1 - mixed) * alone + mixed / gm.read_bytes_per_s
-    rate: dict[str, float] = {}
-    missed: dict[str, float] = {}
-    cold = past = passed = 0.0
-    for name, t in reads.items():
-        if not t.moved:
-            continue
-        spent, per_byte = t.paid / t.moved, alone if t.past else beside
-        outside, inside = (t.distinct - t.cached) * spent, t.moved - t.distinct + t.cached
-        if t.past:
-            past += outside * per_byte
-        else:
-            cold, passed = cold + outside * per_byte, passed + t.moved / hit
-        missed[name] = (t.distinct - t.cached) / t.moved
-        rate[name] = t.paid / hz / (outside * per_byte * active + inside * max(active / hit, 1 / one_core))
-    absorbed, through = _write_seconds(chip, writes, touched)
-    written = absorbed + through
-    share = writes.paid / written / active / hz if written else math.inf
-    # The results of products leave in bursts with long pauses, in which the cache passes them on.
-    share = l2.write_bytes_per_s / active / hz if cube else share
-    # The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, then
-    # the writes that it takes; what is read past it goes on beside all that.
-    floor = math.floor((max(cold + past, max(cold, passed) + absorbed) + through) * hz)
-    return Rates(rate, share, frozenset(n for n, t in reads.items() if t.together), floor, missed)
+    reads = {name: t for name, t in reads.items() if t.moved}
+    filled = sum(t.distinct for t in reads.values() if not t.past)
+    past, beside = _seconds_a_byte(chip, core_kind, writes.moved, filled)
+    crossing = {name: t.crossing * (past if t.past else beside) for name, t in reads.items()}
+    written = _write_seconds(chip, writes, filled)
+    both = written.absorbed + written.drained
+    share = writes.paid / both / active / hz if both else math.inf
+    return Rates(
+        read={
+            name: t.paid / hz / (crossing[name] * active + t.hits * max(active / hit, 1 / one_core))
+            for name, t in reads.items()
+        },
+        # The results of products leave in bursts with long pauses, in which the cache passes them on.
+        write=l2.write_bytes_per_s / active / hz if cube else share,
+        together=frozenset(name for name, t in reads.items() if t.together and not t.past),
+        floor_cycles=math.floor(_floor_seconds(reads, crossing, written, hit) * hz),
+        missed={name: t.missed for name, t in reads.items()},
+    )
 
 
-def _write_seconds(chip: Chip, writes: Traffic, read: int) -> tuple[float, float]:
-    """What the cache takes for the writes that it absorbs, and global memory for the others."""
+def _floor_seconds(
+    reads: Mapping[str, Traffic], crossing: Mapping[str, float], written: _Written, hit_bytes_per_s: float
+) -> float:
+    """The longer of what global memory reads, and of what the cache passes and absorbs, then what is written to memory.
+
+    The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, and
+    absorbs writes in turn with that; what is read past it takes global memory alone.
+    """
+    through = [name for name, t in reads.items() if not t.past]
+    passed = max(sum(crossing[n] for n in through), sum(reads[n].moved for n in through) / hit_bytes_per_s)
+    return max(sum(crossing.values()), passed + written.absorbed) + written.drained
+
+
+def _seconds_a_byte(chip: Chip, core_kind: str, written: int, filled: int) -> tuple[float, float]:
+    """What global memory takes for a byte that is read past the cache, and for one that fills it [s].
+
+    The vector cores' reads are slower beside writes: where they fill the cache, others have to leave it.
+    """
+    gm = chip.memory.gm
+    if core_kind == "cube":
+        return 1 / gm.cube_read_bytes_per_s, 1 / gm.cube_read_bytes_per_s
+    mixed = min(1.0, written / filled / MIXED) if filled else 1.0
+    return 1 / gm.read_alone_bytes_per_s, (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
+
+
+def _write_seconds(chip: Chip, writes: Traffic, filled: int) -> _Written:
+    """The seconds of the writes beside so many bytes of reads that fill the cache."""
     if not writes.moved:
-        return 0.0, 0.0
+        return _Written(0.0, 0.0)
     gm, l2 = chip.memory.gm, chip.memory.l2
-    dirty = min(1.0, writes.moved / (read + writes.distinct))
+    dirty = min(1.0, writes.moved / (filled + writes.distinct))
     absorbed = min(writes.moved, 2 * dirty * l2.absorbed_write_bytes)
     # What is paid beyond the bytes is the rest of lines, from global memory although the cache takes the write.
-    return absorbed / l2.write_bytes_per_s, (writes.paid - absorbed) / gm.write_bytes_per_s
+    return _Written(absorbed / l2.write_bytes_per_s, (writes.paid - absorbed) / gm.write_bytes_per_s)
 
 
 def read_together(phase: Phase, shared: Iterable[str]) -> set[str]:

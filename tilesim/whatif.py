@@ -19,7 +19,7 @@ from tilesim.ops import load_operator
 from tilesim.plan import Plan, planned
 from tilesim.sweep import REASON, TIME_COLUMNS, VERDICT_COLUMNS, accuracy_notes, answers, chip_variants, unit_of
 from tilesim.table import Cell, Column, Table, table_of
-from tilesim.timeline import figures_used, simulate
+from tilesim.timeline import simulate
 
 CHANGE: Final = Fraction(1, 10)
 """By this share does `sensitivity` change a figure."""
@@ -154,8 +154,8 @@ def sensitivity(
 def weighed(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None = None) -> Table:
     """The table of `sensitivity` for a call that is already made."""
     base = planned(call, base_chip, tiles)
-    base_us = simulate(base).time_us
-    used = {key for phase in base.phases for key in figures_used(phase)}
+    timeline = simulate(base)
+    base_us, used = timeline.time_us, set(timeline.figures)
     rows: list[tuple[float, list[Cell]]] = []
     idle: list[str] = []
     skipped: dict[str, list[str]] = {}

@@ -24,7 +24,7 @@ def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
     from tilesim.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     found = searched(plan)
-    total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip))
+    total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))
     if as_json:
         emit({"ok": plan.verdict.ok, "summary": total, "accuracy": trust, "candidates": [c.to_json() for c in found]})
         return

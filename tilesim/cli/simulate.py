@@ -46,7 +46,7 @@ def known_accuracy(plan: Plan) -> str:
     """How far predictions of such a kernel were off where they have been compared with measurements."""
     from tilesim import error_bands  # noqa: PLC0415 - loads when a command runs
 
-    return str(error_bands.known_accuracy(plan.call, plan.chip))
+    return str(error_bands.known_accuracy(plan.call, plan.chip, plan.by_hand))
 
 
 def show(timeline: Timeline) -> None:
@@ -60,7 +60,7 @@ def show(timeline: Timeline) -> None:
 
 def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
     yield "bottleneck", timeline.bottleneck
-    yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us ({timeline.launch_source})"
+    yield "launch, sync", f"{timeline.launch_us:,.1f} us, {timeline.sync_us:,.1f} us ({timeline.launch.source})"
     fusing = fusing_text(timeline.plan)
     if fusing:
         yield "fusing", fusing

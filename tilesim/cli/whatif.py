@@ -79,7 +79,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
     sizes = tiles_of(tiles)
     if solve is not None:
         answer = solved(wanted.call, wanted.chip, solve, time_us, sizes)
-        trust = {} if time_us is None else {"accuracy": str(known_accuracy(wanted.call, wanted.chip))}
+        trust = {} if time_us is None else {"accuracy": str(known_accuracy(wanted.call, wanted.chip, sizes))}
         if as_json:
             emit(answer.to_json() | trust)
         else:

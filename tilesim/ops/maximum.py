@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilesim.closed_form import Arrays, Numbers
-from tilesim.operands import LAYOUT, axis_sizes, two_operands, variant
+from tilesim.operands import CHOICES, axis_sizes, two_operands, variant
 from tilesim.pointwise import pointwise, with_integers
 
 
@@ -19,7 +19,7 @@ maximum = pointwise(
     two_operands("maximum", "maxs"),
     about="greater element of two tensors",
     inputs="x1 x2",
-    options=LAYOUT,
+    options=CHOICES,
     spread=True,
     variant=variant,
     axes=axis_sizes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilesim.closed_form import Arrays, Numbers
-from tilesim.operands import LAYOUT, axis_sizes, two_operands, variant
+from tilesim.operands import CHOICES, axis_sizes, two_operands, variant
 from tilesim.pointwise import pointwise, with_integers
 
 
@@ -17,7 +17,7 @@ mul = pointwise(
     two_operands("mul", "muls"),
     about="product of two tensors",
     inputs="x1 x2",
-    options=LAYOUT,
+    options=CHOICES,
     spread=True,
     variant=variant,
     axes=axis_sizes,
