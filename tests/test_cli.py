@@ -14,6 +14,7 @@ from typer.main import get_command
 
 import tilesim as library
 from tests.commands import answered, runner
+from tests.commands import refused as line_of
 from tests.operators import OPERATORS, small
 from tests.test_chip import INI
 from tilesim.cli import app
@@ -820,3 +821,24 @@ def test_importing_the_package_imports_nothing_else():
     code = "import sys, tilesim.cli; print({'numpy', 'pydantic', 'rich', 'networkx', 'matplotlib'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout
     assert out.strip() == "set()"
+
+
+def test_a_link_stays_and_what_is_no_plain_file_is_refused(tmp_path, monkeypatch):
+    tilesim = runner(tmp_path, monkeypatch, 80)
+    target, link, pipe = tmp_path / "real.json", tmp_path / "link.json", tmp_path / "pipe"
+    target.write_text("before")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    words = ["trace", "softmax", "self=64x64", "--chip", "ascend910b2", "--out"]
+    assert tilesim(*words, link).exit_code == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("{")
+    assert line_of(tilesim(*words, pipe)).endswith("pipe: cannot be written: it is no plain file\n")
+    assert line_of(tilesim(*words, tmp_path)).endswith("cannot be written: it is a directory\n")
+    assert pipe.is_fifo()
+
+
+def test_a_file_that_exits_is_no_verdict(tmp_path, monkeypatch):
+    (tmp_path / "leaves.py").write_text("import sys\n\nsys.exit()\n")
+    words = ("check", "leaves.py:any", "N=3", "--chip", "ascend910b2")
+    assert "leaves.py:3: SystemExit" in line_of(runner(tmp_path, monkeypatch, 80)(*words))

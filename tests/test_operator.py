@@ -21,7 +21,7 @@ from tilesim.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.plan import plan
 from tilesim.program import Kernel
-from tilesim.rules import not_null
+from tilesim.rules import multiple, not_null
 from tilesim.shapes import Pattern, Solution, TensorSpec
 from tilesim.sizes import dim, dims
 from tilesim.sweep import sweep
@@ -557,3 +557,30 @@ def test_parts_that_are_read_after_their_loop_name_the_remedy():
     with pytest.raises(BadOperator, match=r"give that loop carry=\(b,\), its buffer, and read it as p.read\(b\)"):
         recorded(lambda k, p: parts(k, p, carried=False))
     recorded(lambda k, p: parts(k, p, carried=True))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "float64"])
+def test_a_dtype_that_the_operator_does_not_have_is_no_yes(dtype):
+    """Whether a rule about dtypes is stated or not: there is no kernel, so there are no inequalities to break."""
+
+    def kernel(k):
+        with k.vector("p") as p:
+            for n in p.loop("n", k["x"].shape[0], p.tile("rows"), split="ceil"):
+                p.store(p.load(k["x"][n]), k["y"][n])
+
+    made = Operator(
+        name="plain",
+        api="",
+        about="a copy",
+        dims=(Dimension("N"),),
+        tensors=(Argument("x", "N"), result("y", "N")),
+        lead="x",
+        dtypes={"950": ("float32", "bfloat16")},
+        dtype="float32",
+        rules=(multiple(Dimension("N", multiple_of=1), "x"),),
+        kernel=kernel,
+    )
+    assert check(made, {"x": (64,)}, chip="ascend950pr").ok
+    verdict = check(made, {"x": (64,)}, chip="ascend950pr", dtype=dtype)
+    assert not verdict.ok
+    assert [f.name for f in verdict.broken] == ["x dtype"]

@@ -19,11 +19,18 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def write_all(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
-    """Write every file under another name, and rename them all once all are whole. Raises BadInput."""
+    """Write every file under another name, and rename them all once all are whole. Raises BadInput.
+
+    A link stays, and what it leads to is written; what is no plain file, as a device, is refused.
+    """
     parts: dict[Path, Path] = {}
     target = Path()
     try:
-        for target, write in writers.items():
+        for named, write in writers.items():
+            target = named.resolve()
+            if target.exists() and not target.is_file():
+                what = "a directory" if target.is_dir() else "no plain file"
+                raise BadInput(str(named), [f"cannot be written: it is {what}"])
             handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
             parts[target] = Path(name)
             with os.fdopen(handle, "wb") as file:

@@ -35,8 +35,9 @@ def rules_of(op: Operator) -> tuple[Rule, ...]:
     """The rule that the chip is a product of the operator, then its own rules.
 
     An operator that states none has those that its tensors and dims declare. A kernel is recorded on the promise that
-    sizes are counts, that a dim is not below its least and that it is a multiple, so those are rules whether they are
-    stated or not; where a rule is stated about the range of every dim, those are about sizes too.
+    sizes are counts, that a dim is not below its least and that it is a multiple, and only for the dtypes of the
+    operator, so those are rules whether they are stated or not; where a rule is stated about the range of every dim,
+    those are about sizes too.
     """
     own = tuple(op.rules) or tuple(_declared(op))
     stated = {rule.name for rule in own}
@@ -45,6 +46,8 @@ def rules_of(op: Operator) -> tuple[Rule, ...]:
     promised += [multiple(d, op.lead) for d in op.dims if d.multiple_of > 1]
     if not op.rules or any(d.name not in limited for d in op.dims):
         promised.insert(0, sizes_exist(op.lead))
+    if not op.arguments[op.lead].dtype:
+        promised.insert(0, dtype_supported(op.lead))
     return (product(op), *own, *(rule for rule in promised if rule.name not in stated))
 
 

@@ -80,7 +80,7 @@ def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a c
         raise
     except SyntaxError as error:
         raise BadOperator(f"{error.msg}", f"{path.name}:{error.lineno}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
         raise BadOperator(f"{type(error).__name__}: {error}", f"{path.name}:{lines[-1] if lines else 1}") from error
     finally:
