@@ -803,7 +803,8 @@ def test_ctrl_c_is_quiet():
         "--random",
         "0",
     ]
-    code = f"import sys; from tilesim.cli import main; print('ready', flush=True); sys.argv = {words}; main()"
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # background jobs ignore it
+    code = f"import sys; from tilesim.cli import main; {heard}; print('ready', flush=True); sys.argv = {words}; main()"
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout.readline() == "ready\n"
     time.sleep(0.3)
