@@ -47,6 +47,22 @@ def test_no_value_depends_on_it(name):
     assert np.array_equal(through, past)
 
 
+def operator(kernel, dims, tensors, options=()):
+    """An operator of those tensors on 950, x first, all float32."""
+    return Operator(
+        name="made_up",
+        api="",
+        about="what a test needs",
+        dims=tuple(Dimension(d) for d in dims),
+        tensors=tensors,
+        lead="x",
+        dtypes={"950": ("float32",)},
+        dtype="float32",
+        options=options,
+        kernel=kernel,
+    )
+
+
 def twice(*, bypass):
     """An operator that reads one tensor in every iteration of a loop over another."""
     rows, columns = dim("R"), dim("C")
@@ -59,18 +75,8 @@ def twice(*, bypass):
                 for c in p.loop("c", columns, p.tile("columns", columns, 64)):
                     p.store(p.add(p.load(k["x"][r.start, c]), p.load(k["again"][c])), k["y"][r.start, c])
 
-    made = Operator(
-        name="twice",
-        api="",
-        about="a row added to every row",
-        dims=(Dimension("R"), Dimension("C")),
-        tensors=(Argument("x", "R C"), Argument("again", "C"), result("y", "R C")),
-        lead="x",
-        dtypes={"950": ("float32",)},
-        dtype="float32",
-        options=(Option("bypass", default=False),),
-        kernel=kernel,
-    )
+    tensors = (Argument("x", "R C"), Argument("again", "C"), result("y", "R C"))
+    made = operator(kernel, "RC", tensors, options=(Option("bypass", default=False),))
     (only,) = plan(made, {"x": (4096, 2048), "again": (2048,)}, chip=PR, bypass=bypass).phases
     return only
 
@@ -93,22 +99,12 @@ def copied(*names, over=""):
             for n in p.loop("n", dim("R"), p.tile("rows"), split="ceil"):
                 p.store(p.add(p.load(k["x"][n]), p.load(k["w"][n])), k["y"][n])
 
-    return Operator(
-        name="copied",
-        api="",
-        about="the sum of two tensors",
-        dims=(Dimension("R"),),
-        tensors=(Argument("x", "R"), Argument("w", "R"), result("y", "R")),
-        lead="x",
-        dtypes={"950": ("float32",)},
-        dtype="float32",
-        kernel=kernel,
-    )
+    return operator(kernel, "R", (Argument("x", "R"), Argument("w", "R"), result("y", "R")))
 
 
 @pytest.mark.parametrize(
     ("name", "word"),
-    [("z", "'z' is absent or no tensor of copied"), ("y", "'y' is an output; only the reads of inputs")],
+    [("z", "'z' is absent or no tensor of made_up"), ("y", "'y' is an output; only the reads of inputs")],
 )
 def test_only_an_input_can_go_past_the_cache(name, word):
     with pytest.raises(BadOperator, match=word):
@@ -135,17 +131,7 @@ def streams(*names):
                 for c in p.loop("c", columns, 4096, split="ceil", unit=4096):
                     p.store(p.add(p.load(k["x"][r.start, c]), p.load(k["w"][c])), k["y"][r.start, c])
 
-    made = Operator(
-        name="streams",
-        api="",
-        about="a long row added to long rows",
-        dims=(Dimension("R"), Dimension("C")),
-        tensors=(Argument("x", "R C"), Argument("w", "C"), result("y", "R C")),
-        lead="x",
-        dtypes={"950": ("float32",)},
-        dtype="float32",
-        kernel=kernel,
-    )
+    made = operator(kernel, "RC", (Argument("x", "R C"), Argument("w", "C"), result("y", "R C")))
     chip = PR.override({"memory.l2.size_bytes": 96 << 20})
     (only,) = plan(made, {"x": (4, 1 << 24), "w": (1 << 24,)}, chip=chip).phases
     return only

@@ -18,9 +18,10 @@ import numpy as np
 from tilesim.cases import FAMILY
 from tilesim.chip import Chip
 from tilesim.errors import BadInput, TilesimError
+from tilesim.launch import LAUNCH
 from tilesim.measured import Measurement
 from tilesim.plan import Plan
-from tilesim.prediction import LAUNCH, moved_to, predict, timed
+from tilesim.prediction import moved_to, predict, timed
 from tilesim.surrogate import Surrogate
 
 CANDIDATES = (

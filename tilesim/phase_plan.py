@@ -79,7 +79,7 @@ class PhasePlan:
         views = (v for i in self.phase.instructions() for v in (*i.reads(), i.dst))
         tensors = {v.base.name: v.base for v in views if isinstance(v.base, Tensor)}
         whole = {name: tensor_bytes(tensor, self.sizes) for name, tensor in tensors.items()}
-        overwritten = self.phase.kernel.overwrites
+        overwritten, uncached = self.phase.kernel.overwrites, self.phase.kernel.uncached
         split = [loop.name for loop, _ in split_loops(self.phase)]
         together = read_together(self.phase, split) if self.cores > 1 else set()
         times = crossings(self.phase, self.sizes, self.chip.memory.l2.size_bytes)
@@ -91,13 +91,13 @@ class PhasePlan:
             if way == "read":
                 kept = once if tensors[name].role == "workspace" else 0
                 cached = min(kept, self.chip.memory.l2.absorbed_write_bytes)
-                past = name in self.past
+                past = name in uncached
                 crossing = size if past else min(size, round(whole[name] * times[name]))
                 reads[name] = Traffic(size, self._traffic[f"paid {key}"], crossing, cached, name in together, past)
             else:
                 moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
                 over = overwritten.get(name)
-                distinct += 0 if over in whole and over not in self.past else once
+                distinct += 0 if over in whole and over not in uncached else once
         return rates(self.chip, self.phase.core_kind, reads, Traffic(moved, paid, distinct), self._active)
 
     @property

@@ -11,8 +11,6 @@ from tilesim.launch import LAUNCH, launch_us, launches
 from tilesim.measured import EMPTY
 from tilesim.plan import Plan, plan
 
-__all__ = ["LAUNCH", "Prediction", "moved_to", "predict", "timed"]
-
 
 @dataclass(frozen=True)
 class Prediction:

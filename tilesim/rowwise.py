@@ -62,6 +62,12 @@ def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
     return p.tile("rows", ceil_div(copy_elements(k.dtype) + 1, pitch) - 1, 1, "no larger copy gains anything")
 
 
+def parts_of(variant: str) -> int:
+    """The number of parts that a variant ends with, 0 if it names none."""
+    last = variant.rpartition(" ")[2]
+    return int(last) if last.isdigit() else 0
+
+
 def part_tile(p: Phase, name: str, row: Size, parts: int) -> Size:
     """The tile that cuts a row into so many parts, equal but for whole vectors: cores that are dealt them get alike."""
     return p.tile(name, ceil_div(row, parts * UNIT) * UNIT, UNIT, "equal parts of a row")

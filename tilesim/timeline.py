@@ -160,11 +160,10 @@ class Timeline(Shown):
         return f"{longest.name}: latency ({pipe} busy {part}, waits {why}), {share}"
 
     @functools.cached_property
-    def figures(self) -> tuple[str, ...]:
+    def figures(self) -> frozenset[str]:
         """Keys of the chip's figures that the times depend on."""
-        used = dict.fromkeys(key for one in self.plan.phases for key in figures_used(one))
-        used |= dict.fromkeys([*self.launch.figures, *(["launch.sync_us"] if self.sync_us else [])])
-        return tuple(used)
+        of_phases = (key for one in self.plan.phases for key in figures_used(one))
+        return frozenset([*of_phases, *self.launch.figures, *(["launch.sync_us"] if self.sync_us else [])])
 
     @property
     def rests_on(self) -> dict[str, tuple[str, ...]]:

@@ -155,7 +155,7 @@ def weighed(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None = None)
     """The table of `sensitivity` for a call that is already made."""
     base = planned(call, base_chip, tiles)
     timeline = simulate(base)
-    base_us, used = timeline.time_us, set(timeline.figures)
+    base_us, used = timeline.time_us, timeline.figures
     rows: list[tuple[float, list[Cell]]] = []
     idle: list[str] = []
     skipped: dict[str, list[str]] = {}

@@ -17,7 +17,7 @@ from tilesim.operator import Argument, Attribute, Call, Operator, result
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.pointwise import UNIT
 from tilesim.program import Kernel, Phase
-from tilesim.rowwise import part_tile
+from tilesim.rowwise import part_tile, parts_of
 from tilesim.rules import dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.views import View
 
@@ -32,7 +32,7 @@ def kernel(k: Kernel) -> None:
         return
     own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
     with k.vector("forward") as p:
-        parts = int(k.variant.partition("in ")[2] or 0)
+        parts = parts_of(k.variant)
         if parts:
             for t in p.loop("block", HALF, part_tile(p, "part", HALF, parts), split="dealt", rows=X.size):
                 gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])

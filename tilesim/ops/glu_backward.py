@@ -21,7 +21,7 @@ from tilesim.functions import one_minus, sigmoid
 from tilesim.isa import REGISTERS
 from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, Work, result
 from tilesim.program import Kernel, Phase
-from tilesim.rowwise import part_tile
+from tilesim.rowwise import part_tile, parts_of
 from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.sizes import Size
 from tilesim.status import PARAM_INVALID, TILING_ERROR
@@ -140,7 +140,7 @@ def composite(k: Kernel) -> None:
 
 def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor, int | None]]) -> None:
     """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF], in tiles of one size."""
-    parts = int(k.variant.partition(" in ")[2] or 0)
+    parts = parts_of(k.variant)
     with k.vector(name) as p:
         tile = part_tile(p, "part", HALF, parts) if parts else p.tile("rows")
         for i, (source, source_half, target, target_half) in enumerate(moves):

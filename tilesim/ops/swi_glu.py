@@ -12,7 +12,7 @@ from tilesim.operator import Argument, Attribute, Call, Operator, result
 from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
 from tilesim.pointwise import FAMILIES
 from tilesim.program import Kernel
-from tilesim.rowwise import grid_tiles
+from tilesim.rowwise import grid_tiles, parts_of
 from tilesim.rules import dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.views import Range
 
@@ -34,7 +34,7 @@ def kernel(k: Kernel) -> None:
     """Record the phase."""
     x, y = k["x"].reshape(X.size, 2 * ROW), k["y"].reshape(X.size, ROW)
     with k.vector("swi_glu") as p:
-        for n, c in grid_tiles(k, p, X.size, ROW, parts=int(k.variant.rpartition(" ")[2] or 0)):
+        for n, c in grid_tiles(k, p, X.size, ROW, parts=parts_of(k.variant)):
             gate = load_as(p, x[n, c], "float32", name="gate")
             value = p.load(x[n, Range(c.start + ROW, c.size)], name="valueIn")
             work = p.buffer("work", (n.size, c.size))
