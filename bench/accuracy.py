@@ -2,7 +2,7 @@
 
 `python -m bench.accuracy [FILE]` prints, for each chip with measured rows, its classes of kernels: of the points of the
 package, and of FILE or a `measured.json` beside the checkout where there is one. `--held-out` also fits every chip
-without each group of rows in turn (minutes) and writes reports/accuracy.md, the bands in tilesim/data/accuracy.csv and
+without each group of rows in turn (minutes) and writes reports/accuracy.md, the bands in tilesim/measured/data/accuracy.csv and
 the table in README.md.
 """
 
@@ -15,19 +15,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tilesim.cases import FAMILY
-from tilesim.chip import chips_found
-from tilesim.error_bands import COLUMNS, TABLE
-from tilesim.fitting import Held
-from tilesim.kernel_names import NAMES
-from tilesim.measured import Measurement, load_measured
-from tilesim.validate import Summary, Validation, validate
+from tilesim.chip.chip import chips_found
+from tilesim.measured.error_bands import COLUMNS, TABLE
+from tilesim.measured.fit import Held
+from tilesim.measured.measurement_files import Measurement, load_measured
+from tilesim.measured.profiled_calls import FAMILY
+from tilesim.measured.validate import Summary, Validation, validate
+from tilesim.operators.kernel_names import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ROOT.parent / "shared" / "measured" / "measured.json"
 REPORT = ROOT / "reports" / "accuracy.md"
 COMMAND = "python -m bench.accuracy --held-out"
-SOURCE = "tilesim/data/measured.csv"
+SOURCE = "tilesim/measured/data/measured.csv"
 TARGETS = {
     ("ascend910b2", "elementwise"): 10,
     ("ascend950pr", "elementwise"): 12,
@@ -147,7 +147,7 @@ def held_of(made: Validation, kind: str) -> list[Held]:
 
 
 def bands(made: Iterable[Validation]) -> str:
-    """The text of tilesim/data/accuracy.csv."""
+    """The text of tilesim/measured/data/accuracy.csv."""
     lines = [",".join(COLUMNS)]
     for v in made:
         for kind, s in v.families.items():

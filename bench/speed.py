@@ -92,7 +92,7 @@ def _executions() -> Iterator[tuple[str, float]]:
     import numpy as np  # noqa: PLC0415 - what is imported counts in the starts only
 
     import tilesim  # noqa: PLC0415 - see _answers
-    from tilesim.arrays import random_inputs  # noqa: PLC0415
+    from tilesim.execution.inputs import random_inputs  # noqa: PLC0415
 
     for op, given in SMALL.items():
         plan = tilesim.plan(op, given, chip=CHIP, dtype="float16")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tests.reference import glu, library, masked_causal_conv1d, text_gated_residual, tolerance
-from tilesim.arrays import random_inputs
-from tilesim.chip import Chip, chips_shipped, load_chip
-from tilesim.operator import Operator
+from tilesim.chip.chip import Chip, chips_shipped, load_chip
+from tilesim.execution.inputs import random_inputs
+from tilesim.execution.run import run
+from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.plan import Plan, plan
-from tilesim.run import run
+from tilesim.planning.plan import Plan, plan
 
 OPERATORS = operators_shipped()
 MAIN = (

@@ -4,16 +4,16 @@ import random
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
-from tilesim.chip import Chip
+from tilesim.chip.chip import Chip
 from tilesim.errors import BadOperator
-from tilesim.nest import Nest, Nests, Step
-from tilesim.phase_plan import PhasePlan
-from tilesim.plan import Plan
-from tilesim.program import Instr, Kernel, Phase
-from tilesim.schedule import Scheduler
-from tilesim.sizes import Size
-from tilesim.traffic import Rates
-from tilesim.views import Buffer, Tensor
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.plan import Plan
+from tilesim.program.buffers import Buffer, Tensor
+from tilesim.program.loop_nest import Nest, Nests, Step
+from tilesim.program.recorder import Instr, Kernel, Phase
+from tilesim.program.sizes import Size
+from tilesim.timing.bandwidth import Rates
+from tilesim.timing.schedule import Scheduler
 
 WIDTH = 16
 """Elements of every buffer of a random program."""

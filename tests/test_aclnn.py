@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tests.reference import glu, masked_causal_conv1d, text_gated_residual, tolerance
-from tilesim.aclnn import get_workspace_size, operator_of, parameters_of
-from tilesim.chip import load_chip
-from tilesim.dtypes import DTYPES, numpy_dtype
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput, Unsupported
-from tilesim.shapes import TensorSpec
-from tilesim.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, TILING_ERROR
+from tilesim.execution.aclnn import get_workspace_size, operator_of, parameters_of
+from tilesim.operators.shapes import TensorSpec
+from tilesim.operators.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, TILING_ERROR
+from tilesim.program.dtypes import DTYPES, numpy_dtype
 
 GLU, CONV, GATED = "aclnnGluBackward", "aclnnMaskedCausalConv1dBackward", "aclnnTextGatedResidualGrad"
 PR = load_chip("ascend950pr")

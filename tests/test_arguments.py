@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tilesim
-from tilesim import aclnn
 from tilesim.errors import BadInput, TilesimError
+from tilesim.execution import aclnn
 
 B3 = "ascend910b3"
 PLAN = tilesim.plan("glu_backward", {"self": (4, 64)}, chip=B3)

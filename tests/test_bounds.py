@@ -5,13 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from tilesim import bounds
 from tilesim.errors import BadOperator
-from tilesim.operator import Argument, Dimension, Operator, result
-from tilesim.plan import plan
-from tilesim.run import run
-from tilesim.sizes import ONE
-from tilesim.views import Range
+from tilesim.execution.run import run
+from tilesim.operators.operator import Argument, Dimension, Operator, result
+from tilesim.planning.plan import plan
+from tilesim.program import access as bounds
+from tilesim.program.buffers import Range
+from tilesim.program.sizes import ONE
 
 N, H = Dimension("N"), Dimension("H")
 W, O = Dimension("W", default=8), Dimension("O", default=0, least=0)
@@ -111,7 +111,7 @@ def test_a_plan_names_the_line_that_leaves_a_tensor(name):
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_execution_refuses_what_a_plan_did_not_see(name, threads, monkeypatch):
     body, fact = OUTSIDE[name]
-    monkeypatch.setattr(sys.modules["tilesim.plan"], "refuse_outside", lambda *_: None)
+    monkeypatch.setattr(sys.modules["tilesim.planning.plan"], "refuse_outside", lambda *_: None)
     made = planned(body)
     with pytest.raises(BadOperator) as caught:
         run(made, {"x": np.zeros((64, 32), np.float32)}, threads=threads)

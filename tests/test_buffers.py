@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim import buffer_file
-from tilesim.buffers import check_buffers
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadChip, BadInput
-from tilesim.formula import formula
+from tilesim.feasibility import buffer_file
+from tilesim.feasibility.buffer_verdict import check_buffers
+from tilesim.feasibility.formula import formula
 
 ROWS = {
     "name": "rows",

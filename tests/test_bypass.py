@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadOperator
-from tilesim.listing import listing
-from tilesim.operator import Argument, Dimension, Operator, Option, result
-from tilesim.plan import plan
-from tilesim.run import run
-from tilesim.sizes import dim
+from tilesim.execution.run import run
+from tilesim.operators.operator import Argument, Dimension, Operator, Option, result
+from tilesim.planning.plan import plan
+from tilesim.program.sizes import dim
+from tilesim.render.listing import listing
 
 B1, PR = load_chip("ascend910b1"), load_chip("ascend950pr")
 CHIPS = pytest.mark.parametrize("chip", [B1, PR], ids=lambda chip: chip.name)

@@ -8,16 +8,16 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests import golden
-from tilesim.calls import bind
-from tilesim.checker import check, judged
-from tilesim.chip import chips_shipped, load_chip
+from tilesim.chip.chip import chips_shipped, load_chip
 from tilesim.errors import BadInput
-from tilesim.judge import findings
+from tilesim.feasibility.evaluate import findings
+from tilesim.feasibility.remedies import UB_KEY, greatest
+from tilesim.feasibility.verdict import check, judged
+from tilesim.operators.binding import bind
+from tilesim.operators.shapes import TensorSpec
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.plan import plan
-from tilesim.remedies import UB_KEY, greatest
-from tilesim.shapes import TensorSpec
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.simulation.timeline import simulate
 
 PR = load_chip("ascend950pr")
 B3 = load_chip("ascend910b3")

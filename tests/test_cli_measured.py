@@ -5,9 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.cli import app
-from tilesim.measured import load_measured, measured_csv
+from tilesim.measured.measurement_files import load_measured, measured_csv
 
 HEAD = "Name,Type,Accelerator Core,Duration(us),Block Dim,Input Shapes,Input Data Types,Output Shapes"
 PIPES = ",aiv_vec_time(us),aiv_mte2_time(us)"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.commands import answered, refused, runner
-from tilesim.arrays import random_inputs
-from tilesim.plan import plan
-from tilesim.tensor_files import save_outputs
+from tilesim.execution.inputs import random_inputs
+from tilesim.execution.tensor_files import save_outputs
+from tilesim.planning.plan import plan
 
 GATED = "text_gated_residual_grad"
 CHIP = ("--chip", "ascend950pr")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.commands import answered, refused, runner
-from tilesim.buffers import check_buffers
 from tilesim.cli.tables import shown
+from tilesim.feasibility.buffer_verdict import check_buffers
 
 CONV = ("masked_causal_conv1d_backward", "S=512", "B=4", "H=1024", "W=3")
 CHIP = ("--chip", "ascend950pr")

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tilesim.cases import Unmapped, case_of
-from tilesim.compare import compare
 from tilesim.errors import BadInput
-from tilesim.profiler_csv import read_profile
+from tilesim.measured.compare import compare
+from tilesim.measured.profile import read_profile
+from tilesim.measured.profiled_calls import Unmapped, case_of
 
 HEAD = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim"
 SHAPED = f"{HEAD},Input Shapes,Input Data Types,Input Formats,Output Shapes,aiv_vec_time(us),aiv_mte2_time(us)"

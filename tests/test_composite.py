@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.reference import glu, tolerance
-from tilesim.aclnn import get_workspace_size
-from tilesim.chip import load_chip
-from tilesim.composite import fusion_saving
-from tilesim.dtypes import itemsize, numpy_dtype
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput, Refused
-from tilesim.plan import plan
-from tilesim.timeline import simulate
+from tilesim.execution.aclnn import get_workspace_size
+from tilesim.planning.plan import plan
+from tilesim.program.dtypes import itemsize, numpy_dtype
+from tilesim.simulation.fusion_saving import fusion_saving
+from tilesim.simulation.timeline import simulate
 
 GLU = "glu_backward"
 SHAPES = [((2, 4, 6), -1), ((7, 66), 1), ((64,), 0), ((3, 4, 5, 6), 1), ((1000, 2), 1), ((2, 90000), 1), ((6, 1, 3), 0)]

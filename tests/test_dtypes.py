@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilesim.dtypes import DTYPES, dtype_named, itemsize, numpy_dtype, rounded
 from tilesim.errors import BadInput
+from tilesim.program.dtypes import DTYPES, dtype_named, itemsize, numpy_dtype, rounded
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

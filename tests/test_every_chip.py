@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim.chip import Chip, chips_shipped, load_chip, schema_text
-from tilesim.chip_tables import COPY_PATHS, COST_CLASSES, ON_CHIP, Table
+from tilesim.chip.chip import Chip, chips_shipped, load_chip, schema_text
+from tilesim.chip.tables import COPY_PATHS, COST_CLASSES, ON_CHIP, Table
 from tilesim.errors import BadChip
 
 CHIPS = chips_shipped()

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests import operators
 from tests.operators import cases, cases_of_kernels, executed, judge, made_up, planned
 from tests.reference import formats, text_gated_residual, tolerance
-from tilesim.accuracy import verify
-from tilesim.chip import load_chip
-from tilesim.isa import ISA
+from tilesim.chip.chip import load_chip
+from tilesim.execution.run import run
+from tilesim.execution.verify import verify
 from tilesim.ops import load_operator
-from tilesim.run import run
-from tilesim.views import Buffer, Tensor
+from tilesim.program.buffers import Buffer, Tensor
+from tilesim.program.isa import ISA
 
 PR = load_chip("ascend950pr")
 FLOATS = ("bfloat16", "float16")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tilesim.calls import bind, made
-from tilesim.chip import load_chip
-from tilesim.judge import findings, passes
+from tilesim.chip.chip import load_chip
+from tilesim.feasibility.evaluate import findings, passes
+from tilesim.operators.binding import bind, made
+from tilesim.operators.shapes import TensorSpec
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.shapes import TensorSpec
 
 PR = load_chip("ascend950pr")
 GOOD = {

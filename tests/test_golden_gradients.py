@@ -7,10 +7,10 @@ import pytest
 
 from tests import golden
 from tests.reference import glu, masked_causal_conv1d, tolerance
-from tilesim.accuracy import verify
-from tilesim.arrays import given_from_arrays
-from tilesim.plan import plan
-from tilesim.run import run
+from tilesim.execution.inputs import given_from_arrays
+from tilesim.execution.run import run
+from tilesim.execution.verify import verify
+from tilesim.planning.plan import plan
 
 SHARED = Path(__file__).parents[2] / "shared" / "golden" / "numerics"
 NAMES = {"tgr": "text_gated_residual_grad", "con": "masked_causal_conv1d_backward", "glu": "glu_backward"}

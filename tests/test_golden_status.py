@@ -3,12 +3,12 @@
 import pytest
 
 from tests import golden
-from tilesim.aclnn import get_workspace_size
-from tilesim.checker import check
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import DoesNotFit, Refused, TilesimError
-from tilesim.plan import plan
-from tilesim.shapes import TensorSpec
+from tilesim.execution.aclnn import get_workspace_size
+from tilesim.feasibility.verdict import check
+from tilesim.operators.shapes import TensorSpec
+from tilesim.planning.plan import plan
 
 CONV, GLU, GATED = "masked_causal_conv1d_backward", "glu_backward", "text_gated_residual_grad"
 PR = load_chip("ascend950pr")

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import CASES, RandomProgram, kernel, planned, price, tensor
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput
 from tilesim.files import write_text
-from tilesim.graph import KINDS, graph
-from tilesim.graph_files import FORMATS, dot, graphml, node_link, write_graph
-from tilesim.graph_svg import svg
-from tilesim.plan import plan
+from tilesim.planning.plan import plan
+from tilesim.planning.stage_graph import KINDS, graph
+from tilesim.render.graph_files import FORMATS, dot, graphml, node_link, write_graph
+from tilesim.render.graph_svg import svg
 
 CHIP = load_chip("ascend950pr")
 COSTS = {"xIn": 10, "adds": 4, "mul": 4, "muls": 2, "row_sum": 3, "out": 6, "between": 6, "betweenIn": 10, "wIn": 5}

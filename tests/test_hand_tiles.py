@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput, DoesNotFit
-from tilesim.plan import plan
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.simulation.timeline import simulate
 
 PR = load_chip("ascend950pr")
 GATED = ("text_gated_residual_grad", {"B": 1, "S": 64, "C": 4, "H": 48, "R": 32})

@@ -12,9 +12,9 @@ import pytest
 import tilesim
 from tests.samples import GATED
 from tests.test_compare import SHAPED, SIGMOID
-from tilesim.html import html
+from tilesim.analysis.table import Column, Table
 from tilesim.ops import load_operator
-from tilesim.table import Column, Table
+from tilesim.render.report.notebook import html
 
 VOID = {"meta", "br", "img", "link"}
 ALONE = {"line", "rect", "circle", "path"}

@@ -21,15 +21,15 @@ from tests.operators import (
     planned,
     small,
 )
-from tilesim.calls import bind
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import DoesNotFit
-from tilesim.execute import execute
-from tilesim.fits import inequalities
-from tilesim.isa import REGISTERS
+from tilesim.execution.interpreter import execute
+from tilesim.feasibility.inequalities import inequalities
+from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
-from tilesim.plan import plan
-from tilesim.program import Instr, walk
+from tilesim.planning.plan import plan
+from tilesim.program.isa import REGISTERS
+from tilesim.program.recorder import Instr, walk
 
 BLOCK_BYTES = 32
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "bfloat16": 2, "float16": 2, "int16": 2}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim.layout import GAP, TIED, Column, blocks, wrapped
+from tilesim.text import GAP, TIED, Column, blocks, wrapped
 
 WORDS = st.lists(st.text("ab1,-.·⌈", min_size=1, max_size=12), min_size=1, max_size=12)
 TABLES = st.integers(1, 6).flatmap(

@@ -5,12 +5,12 @@ import pytest
 
 from tests.reference import library, tolerance
 from tests.reference.formats import carried
-from tilesim.checker import check
-from tilesim.chip import load_chip
-from tilesim.dtypes import numpy_dtype
-from tilesim.execute import execute
+from tilesim.chip.chip import load_chip
+from tilesim.execution.interpreter import execute
+from tilesim.feasibility.verdict import check
 from tilesim.ops import load_operator
-from tilesim.plan import plan
+from tilesim.planning.plan import plan
+from tilesim.program.dtypes import numpy_dtype
 
 CHIPS = ("ascend910b2", "ascend950pr", "ascend910_9391", "ascend310p3", "ascend310b1", "ascend910a")
 CASES = [

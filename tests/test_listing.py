@@ -3,13 +3,13 @@
 import pytest
 
 from tests.recorded import CASES, kernel, planned, price, tensor
-from tilesim.chip import load_chip
-from tilesim.layout import Column
-from tilesim.listed_phase import tiles_of
-from tilesim.listing import listing, table
-from tilesim.nest import Nests
-from tilesim.plan import plan
-from tilesim.program import Phase
+from tilesim.chip.chip import load_chip
+from tilesim.planning.plan import plan
+from tilesim.program.loop_nest import Nests
+from tilesim.program.recorder import Phase
+from tilesim.render.listing import listing, table
+from tilesim.render.program_lines import tiles_of
+from tilesim.text import Column
 
 CHIP = load_chip("ascend950pr").override(
     {

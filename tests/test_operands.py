@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from tests.operators import made_up
 from tests.reference.formats import carried
-from tilesim.axes import apart, broadcast, merged
-from tilesim.calls import bind, in_words, parse
-from tilesim.cases import BROADCAST, Unmapped, case_of
-from tilesim.checker import check
-from tilesim.chip import load_chip
-from tilesim.dtypes import numpy_dtype
-from tilesim.error_bands import known_accuracy
-from tilesim.operands import axis_sizes, is_broadcast
+from tilesim.chip.chip import load_chip
+from tilesim.execution.run import run
+from tilesim.feasibility.verdict import check
+from tilesim.kernels.broadcast import axis_sizes, is_broadcast
+from tilesim.measured.error_bands import known_accuracy
+from tilesim.measured.profiled_calls import BROADCAST, Unmapped, case_of
+from tilesim.operators.axes import apart, broadcast, merged
+from tilesim.operators.binding import bind, in_words, parse
 from tilesim.ops import load_operator
-from tilesim.plan import plan
-from tilesim.run import run
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.program.dtypes import numpy_dtype
+from tilesim.simulation.timeline import simulate
 
 CHIPS = ("ascend910b2", "ascend950pr", "ascend310p3")
 FUNCTIONS = {"add": np.add, "mul": np.multiply, "maximum": np.maximum}

@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.operators import chips_of, small
-from tilesim.calls import bind, in_words, parse, resized
-from tilesim.checker import check
-from tilesim.chip import load_chip
-from tilesim.dtypes import DTYPES
+from tilesim.analysis.sweep import sweep
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput, BadOperator
-from tilesim.fits import inequalities
-from tilesim.operator import Argument, Dimension, Operator, result
+from tilesim.feasibility.inequalities import inequalities
+from tilesim.feasibility.verdict import check
+from tilesim.operators.binding import bind, in_words, parse, resized
+from tilesim.operators.operator import Argument, Dimension, Operator, result
+from tilesim.operators.rules import multiple, not_null
+from tilesim.operators.shapes import Pattern, Solution, TensorSpec
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.plan import plan
-from tilesim.program import Kernel
-from tilesim.rules import multiple, not_null
-from tilesim.shapes import Pattern, Solution, TensorSpec
-from tilesim.sizes import dim, dims
-from tilesim.sweep import sweep
-from tilesim.views import Tensor
+from tilesim.planning.plan import plan
+from tilesim.program.buffers import Tensor
+from tilesim.program.dtypes import DTYPES
+from tilesim.program.recorder import Kernel
+from tilesim.program.sizes import dim, dims
 
 CHIP = load_chip("ascend950pr")
 GATED = load_operator("text_gated_residual_grad")
@@ -35,8 +35,8 @@ DIMS = {"B": 1, "S": 8, "C": 4, "H": 32, "R": 16}
 
 FILE = dedent('''
     """An operator of a user."""
-    from tilesim.operator import Argument, Dimension, Operator, result
-    from tilesim.rules import in_range, not_null, shape
+    from tilesim.operators.operator import Argument, Dimension, Operator, result
+    from tilesim.operators.rules import in_range, not_null, shape
 
     ROWS, WIDTH = Dimension("N"), Dimension("H", multiple_of=8)
 

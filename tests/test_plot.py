@@ -10,25 +10,25 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation, Text
 from typer.testing import CliRunner
 
-from tilesim import plot
-from tilesim.calls import bind, resized
-from tilesim.chip import load_chip
+from tilesim.analysis.sweep import sweep
+from tilesim.analysis.table import Column, table_of
+from tilesim.analysis.whatif import SENSITIVITY_COLUMNS, sensitivity
+from tilesim.chip.chip import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
-from tilesim.functions import load_as, store_as
-from tilesim.judge import passes
-from tilesim.operator import Argument, Dimension, Operator, result
+from tilesim.feasibility.evaluate import passes
+from tilesim.feasibility.remedies import largest
+from tilesim.kernels.composites import load_as, store_as
+from tilesim.operators.binding import bind, resized
+from tilesim.operators.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator
-from tilesim.plan import plan
-from tilesim.plot_style import CYCLE, FORMATS, styled
-from tilesim.remedies import largest
-from tilesim.report import report
-from tilesim.report_drawings import letter
-from tilesim.sizes import dim
-from tilesim.sweep import sweep
-from tilesim.table import Column, table_of
-from tilesim.timeline import simulate
-from tilesim.whatif import SENSITIVITY_COLUMNS, sensitivity
+from tilesim.planning.plan import plan
+from tilesim.program.sizes import dim
+from tilesim.render import plot
+from tilesim.render.plot.style import CYCLE, FORMATS, styled
+from tilesim.render.report.drawings import letter
+from tilesim.render.report.report import report
+from tilesim.simulation.timeline import simulate
 
 PR, B3, A3 = (load_chip(name) for name in ("ascend950pr", "ascend910b3", "ascend910_9391"))
 GATED, CONV, GLU = "text_gated_residual_grad", "masked_causal_conv1d_backward", "glu_backward"

@@ -12,24 +12,24 @@ from typer.testing import CliRunner
 
 from tests.samples import CHIPS, GATED, GLU, PLACE, SAMPLES, sample
 from tests.samples import words as sample_words
-from tilesim import memory_map
-from tilesim.calls import bind, parse
-from tilesim.checker import check
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.cli import app
-from tilesim.error_bands import accuracy
 from tilesim.errors import BadInput
-from tilesim.lanes import MOST_EVENTS, lanes
-from tilesim.operator import Argument as Tensor
-from tilesim.operator import Dimension, Operator, result
+from tilesim.feasibility.verdict import check
+from tilesim.measured.error_bands import accuracy
+from tilesim.operators.binding import bind, parse
+from tilesim.operators.operator import Argument as Tensor
+from tilesim.operators.operator import Dimension, Operator, result
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.plan import plan
-from tilesim.report import FORMATS, command_line, report, reported, si, size
-from tilesim.report_drawings import arcs, bars, blocks, letter, roofs
-from tilesim.report_facts import facts
-from tilesim.roofline import roofline
-from tilesim.sizes import dim
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.program.sizes import dim
+from tilesim.render import memory_map
+from tilesim.render.excerpts import MOST_EVENTS, lanes
+from tilesim.render.report.drawings import arcs, bars, blocks, letter, roofs
+from tilesim.render.report.facts import facts
+from tilesim.render.report.report import FORMATS, command_line, report, reported, si, size
+from tilesim.simulation.roofline import roofline
+from tilesim.simulation.timeline import simulate
 
 PR = load_chip("ascend950pr")
 EVIL = "<script>alert('x')</script>\"'|`$(id)\n# head"

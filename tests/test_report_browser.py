@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.samples import CHIPS, GATED
-from tilesim.report import report
+from tilesim.render.report.report import report
 
 CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.ops import load_operator
-from tilesim.plan import plan
-from tilesim.reuse import crossings
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.simulation.timeline import simulate
+from tilesim.timing.cache_reuse import crossings
 
 PR = load_chip("ascend950pr")
 TILES = {"m": 256, "n": 256, "k1": 64, "cores": 4}

@@ -10,18 +10,18 @@ import pytest
 import safetensors.numpy
 
 from tests.operators import MAIN, OPERATORS, bits, chips_of, executed, made_up, planned
-from tilesim.accuracy import verify
-from tilesim.arrays import given_from_arrays, load_inputs, random_inputs
-from tilesim.calls import bind
-from tilesim.chip import load_chip
-from tilesim.dtypes import in_dtype, numpy_dtype
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput
-from tilesim.operator import INPUT
+from tilesim.execution.inputs import given_from_arrays, load_inputs, random_inputs
+from tilesim.execution.run import run
+from tilesim.execution.tensor_files import read_arrays, save_outputs
+from tilesim.execution.verify import verify
+from tilesim.operators.binding import bind
+from tilesim.operators.operator import INPUT
 from tilesim.ops import load_operator
-from tilesim.plan import plan
-from tilesim.run import run
-from tilesim.tensor_files import read_arrays, save_outputs
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.program.dtypes import in_dtype, numpy_dtype
+from tilesim.simulation.timeline import simulate
 
 PR = load_chip("ascend950pr")
 BF16 = ml_dtypes.bfloat16

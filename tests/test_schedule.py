@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import RandomProgram, kernel, price, tensor
-from tilesim.nest import Nests, Run, Step, parts_of, tiles
-from tilesim.program import Instr, Phase
-from tilesim.schedule import Scheduler, step
+from tilesim.program.loop_nest import Nests, Run, Step, parts_of, tiles
+from tilesim.program.recorder import Instr, Phase
+from tilesim.timing.schedule import Scheduler, step
 
 N = 7
 seeds = st.integers(0, 2**48)

@@ -2,10 +2,10 @@ import time
 
 import pytest
 
+from tilesim.analysis.search import search, search_table, searched
 from tilesim.errors import BadInput, DoesNotFit
-from tilesim.fits import inequalities
-from tilesim.plan import plan, planned
-from tilesim.search import search, search_table, searched
+from tilesim.feasibility.inequalities import inequalities
+from tilesim.planning.plan import plan, planned
 
 GRAD = "text_gated_residual_grad"
 LARGE = {"B": 1, "S": 4096, "C": 4, "H": 2560, "R": 320}

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from tilesim.buffers import check_buffers
-from tilesim.calls import bind
-from tilesim.checker import check, judged
-from tilesim.chip import load_chip
+from tilesim.analysis.search import search
+from tilesim.chip.chip import load_chip
+from tilesim.feasibility.buffer_verdict import check_buffers
+from tilesim.feasibility.verdict import check, judged
+from tilesim.operators.binding import bind
+from tilesim.operators.status import PARAM_INVALID
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.plan import plan
-from tilesim.search import search
-from tilesim.status import PARAM_INVALID
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.simulation.timeline import simulate
 
 PR = load_chip("ascend950pr")
 DIMS = {

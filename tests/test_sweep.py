@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilesim.checker import check
-from tilesim.chip import load_chip
+from tilesim.analysis.ranges import axes_of, numbers, parse_grid, parse_settings
+from tilesim.analysis.sweep import sweep
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadChip, BadInput
-from tilesim.grid import axes_of, numbers, parse_grid, parse_settings
+from tilesim.feasibility.verdict import check
 from tilesim.ops import load_operator
-from tilesim.plan import plan
-from tilesim.sweep import sweep
-from tilesim.timeline import simulate
+from tilesim.planning.plan import plan
+from tilesim.simulation.timeline import simulate
 
 GRAD = "text_gated_residual_grad"
 SHAPE = {"B": 1, "S": 256, "C": 4, "H": 512, "R": 64}

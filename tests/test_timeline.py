@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import CASES, RandomProgram, kernel, planned, price, tensor
-from tilesim.chip import load_chip
-from tilesim.events import event_count, phase_events, widest
-from tilesim.phase_plan import PhasePlan
-from tilesim.plan import plan
-from tilesim.schedule import Scheduler
-from tilesim.timeline import simulate, waves
-from tilesim.traffic import Rates
+from tilesim.chip.chip import load_chip
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.plan import plan
+from tilesim.simulation.events import event_count, phase_events, widest
+from tilesim.simulation.timeline import simulate, waves
+from tilesim.timing.bandwidth import Rates
+from tilesim.timing.schedule import Scheduler
 
 CHIP = load_chip("ascend950pr").override(
     {"launch.base_us": 2, "launch.block_us": 0.5, "launch.sync_us": 3, "clock.vector_hz": 1_000_000_000},

@@ -7,11 +7,11 @@ from collections import defaultdict
 import pytest
 
 from tests.recorded import CASES, kernel, planned, price, tensor
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput
-from tilesim.plan import plan
-from tilesim.timeline import simulate
-from tilesim.trace import core_name, occupied, trace, write_trace
+from tilesim.planning.plan import plan
+from tilesim.render.trace import core_name, occupied, trace, write_trace
+from tilesim.simulation.timeline import simulate
 
 CHIP = load_chip("ascend950pr").override({"launch.base_us": 2, "launch.sync_us": 3, "clock.vector_hz": 1_000_000_000})
 COSTS = {"xIn": 10, "adds": 4, "out": 6}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tilesim.buffers import check_buffers
-from tilesim.chip import load_chip
+from tilesim.chip.chip import load_chip
+from tilesim.feasibility.buffer_verdict import check_buffers
 
 CASES = tomllib.loads((Path(__file__).parent / "data" / "users_cases.toml").read_text(encoding="utf-8"))["case"]
 NOT_OF_THE_FILE = {"id", "source", "assumed", "chip", "set", "expect"}

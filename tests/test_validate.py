@@ -8,18 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilesim.cases import Unmapped, case_of
-from tilesim.chip import load_chip
-from tilesim.error_bands import accuracy, known_accuracy
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadInput
-from tilesim.fitting import fitted
-from tilesim.kernel_names import library_entry
-from tilesim.measured import SHIPPED, Measurement, load_measured, measured_csv
-from tilesim.plan import plan
-from tilesim.prediction import timed
-from tilesim.timeline import simulate
-from tilesim.validate import correlation, validate
-from tilesim.validation_plot import scatter
+from tilesim.measured.error_bands import accuracy, known_accuracy
+from tilesim.measured.fit import fitted
+from tilesim.measured.measurement_files import SHIPPED, Measurement, load_measured, measured_csv
+from tilesim.measured.predict import timed
+from tilesim.measured.profiled_calls import Unmapped, case_of
+from tilesim.measured.validate import correlation, validate
+from tilesim.operators.kernel_names import library_entry
+from tilesim.planning.plan import plan
+from tilesim.render.plot.validation import scatter
+from tilesim.simulation.timeline import simulate
 
 BOUNDS = {
     "ascend910b2": {"elementwise": 10, "glu": 15, "norm": 20, "softmax": 20, "quant": 20, "matmul": 10},
@@ -369,7 +369,9 @@ def test_rows_that_broadcast_are_a_class_and_a_group_of_their_own(tmp_path):
 def test_no_figure_is_fitted_to_rows_that_broadcast(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        sys.modules["tilesim.validate"], "fitted", lambda rows, chip: seen.extend(rows) or SimpleNamespace(chip=chip)
+        sys.modules["tilesim.measured.validate"],
+        "fitted",
+        lambda rows, chip: seen.extend(rows) or SimpleNamespace(chip=chip),
     )
     pair = [case_of("maximum", [(64, 64), shape], ["FLOAT", "FLOAT"]) for shape in ((64, 64), (64,))]
     rows = [Measurement("ascend910b2", "maximum", (), "float32", 10.0, "A", "", case=case) for case in pair]

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import golden
-from tilesim.aclnn import get_workspace_size
-from tilesim.checker import check
-from tilesim.chip import load_chip
-from tilesim.dtypes import itemsize
+from tilesim.chip.chip import load_chip
 from tilesim.errors import Refused
-from tilesim.plan import plan
-from tilesim.shapes import TensorSpec
+from tilesim.execution.aclnn import get_workspace_size
+from tilesim.feasibility.verdict import check
+from tilesim.operators.shapes import TensorSpec
+from tilesim.planning.plan import plan
+from tilesim.program.dtypes import itemsize
 
 CONV, GLU = "masked_causal_conv1d_backward", "glu_backward"
 PR = load_chip("ascend950pr")

@@ -1,15 +1,15 @@
 import pytest
 
-from tilesim.calls import bind
-from tilesim.checker import check
-from tilesim.chip import load_chip
+from tilesim.analysis.search import search
+from tilesim.analysis.solve import solve
+from tilesim.analysis.whatif import replanned, sensitivity, whatif
+from tilesim.chip.chip import load_chip
 from tilesim.errors import BadChip, BadInput, DoesNotFit
+from tilesim.feasibility.verdict import check
+from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
-from tilesim.plan import plan, planned
-from tilesim.search import search
-from tilesim.solving import solve
-from tilesim.timeline import simulate
-from tilesim.whatif import replanned, sensitivity, whatif
+from tilesim.planning.plan import plan, planned
+from tilesim.simulation.timeline import simulate
 
 GRAD = "text_gated_residual_grad"
 SHAPE = {"B": 1, "S": 256, "C": 4, "H": 512, "R": 64}

@@ -10,26 +10,26 @@ import sys
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from tilesim.shown import Shown
+from tilesim.notebook_repr import Shown
 
 if TYPE_CHECKING:
-    from tilesim.buffers import BuffersVerdict, check_buffers
-    from tilesim.checker import Verdict, check
-    from tilesim.chip import Chip, chips_found, load_chip
-    from tilesim.compare import Comparison, compare
-    from tilesim.composite import Saving, fusion_saving
+    from tilesim.analysis.search import search
+    from tilesim.analysis.solve import solve
+    from tilesim.analysis.sweep import sweep
+    from tilesim.analysis.whatif import sensitivity, whatif
+    from tilesim.chip.chip import Chip, chips_found, load_chip
     from tilesim.errors import BadChip, BadInput, BadOperator, Differs, DoesNotFit, Refused, TilesimError, Unsupported
-    from tilesim.operator import Operator
+    from tilesim.execution.run import Run, run
+    from tilesim.feasibility.buffer_verdict import BuffersVerdict, check_buffers
+    from tilesim.feasibility.verdict import Verdict, check
+    from tilesim.measured.compare import Comparison, compare
+    from tilesim.measured.validate import Validation, validate
+    from tilesim.operators.operator import Operator
+    from tilesim.operators.shapes import TensorSpec
     from tilesim.ops import load_operator, operators_shipped
-    from tilesim.plan import Plan, plan
-    from tilesim.run import Run, run
-    from tilesim.search import search
-    from tilesim.shapes import TensorSpec
-    from tilesim.solving import solve
-    from tilesim.sweep import sweep
-    from tilesim.timeline import Timeline, simulate
-    from tilesim.validate import Validation, validate
-    from tilesim.whatif import sensitivity, whatif
+    from tilesim.planning.plan import Plan, plan
+    from tilesim.simulation.fusion_saving import Saving, fusion_saving
+    from tilesim.simulation.timeline import Timeline, simulate
 
 __all__ = [
     "BadChip",
@@ -71,11 +71,11 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "buffers": ("BuffersVerdict", "check_buffers"),
-    "checker": ("Verdict", "check"),
-    "chip": ("Chip", "chips_found", "load_chip"),
-    "compare": ("Comparison", "compare"),
-    "composite": ("Saving", "fusion_saving"),
+    "feasibility.buffer_verdict": ("BuffersVerdict", "check_buffers"),
+    "feasibility.verdict": ("Verdict", "check"),
+    "chip.chip": ("Chip", "chips_found", "load_chip"),
+    "measured.compare": ("Comparison", "compare"),
+    "simulation.fusion_saving": ("Saving", "fusion_saving"),
     "errors": (
         "BadChip",
         "BadInput",
@@ -86,17 +86,17 @@ _HOMES: Final = {
         "TilesimError",
         "Unsupported",
     ),
-    "operator": ("Operator",),
+    "operators.operator": ("Operator",),
     "ops": ("load_operator", "operators_shipped"),
-    "plan": ("Plan", "plan"),
-    "run": ("Run", "run"),
-    "search": ("search",),
-    "shapes": ("TensorSpec",),
-    "solving": ("solve",),
-    "sweep": ("sweep",),
-    "timeline": ("Timeline", "simulate"),
-    "validate": ("Validation", "validate"),
-    "whatif": ("sensitivity", "whatif"),
+    "planning.plan": ("Plan", "plan"),
+    "execution.run": ("Run", "run"),
+    "analysis.search": ("search",),
+    "operators.shapes": ("TensorSpec",),
+    "analysis.solve": ("solve",),
+    "analysis.sweep": ("sweep",),
+    "simulation.timeline": ("Timeline", "simulate"),
+    "measured.validate": ("Validation", "validate"),
+    "analysis.whatif": ("sensitivity", "whatif"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -129,15 +129,15 @@ def __dir__() -> list[str]:
 
 def _drawn(what: object) -> str:
     """A result as HTML."""
-    from tilesim.html import html  # noqa: PLC0415 - only notebooks need it
+    from tilesim.render.report.notebook import html  # noqa: PLC0415 - only notebooks need it
 
     return html(what)
 
 
 def _known(what: Any) -> dict[str, Any]:
     """What there is to know of a plan, or of the timeline of one, that its own module cannot know."""
-    from tilesim.composite import fusing_json  # noqa: PLC0415 - `import tilesim` costs nothing
-    from tilesim.error_bands import known_accuracy  # noqa: PLC0415
+    from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
+    from tilesim.simulation.fusion_saving import fusing_json  # noqa: PLC0415 - `import tilesim` costs nothing
 
     plan = getattr(what, "plan", None)
     if plan is None:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilesim.analysis.table import shown
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
 from tilesim.cli.inputs import chip_of, pairs_of
 from tilesim.cli.verdict import NO_STYLE, STYLES
 from tilesim.errors import BadInput
-from tilesim.table import shown
 
 if TYPE_CHECKING:
-    from tilesim.buffers import BuffersVerdict
+    from tilesim.feasibility.buffer_verdict import BuffersVerdict
 
 ENDING = ".toml"
 """What the name of a file of buffers ends in."""
@@ -34,8 +34,8 @@ def answer_buffers(
 
     Sizes are given as words or by --set; a key of --set with a dot is a figure of the chip.
     """
-    from tilesim.buffer_file import load_buffers  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.buffers import check_buffers  # noqa: PLC0415
+    from tilesim.feasibility.buffer_file import load_buffers  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.feasibility.buffer_verdict import check_buffers  # noqa: PLC0415
 
     found, subjects, problems = None, [], []
     pairs = changes or ()

@@ -25,7 +25,7 @@ def check(
     as_json: AsJson = False,
 ) -> int:
     """Say whether a shape fits, what limits it, and what would fit instead; or whether the buffers of a .toml do."""
-    from tilesim.checker import judged  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.feasibility.verdict import judged  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     if op.endswith(ENDING):
         return answer_buffers(op, words, chip, changes, chips, dtype, as_json=as_json)

@@ -14,9 +14,9 @@ from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype,
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
-    from tilesim.cases import Case
-    from tilesim.chip import Chip
-    from tilesim.compare import Comparison, KernelComparison, Left
+    from tilesim.chip.chip import Chip
+    from tilesim.measured.compare import Comparison, KernelComparison, Left
+    from tilesim.measured.profiled_calls import Case
 
 EXAMPLE: Final = "tilesim compare kernel_details.csv --chip ascend910b2"
 SHOWN: Final = 20
@@ -40,8 +40,8 @@ def compare(
     as_json: AsJson = False,
 ) -> int:
     """Compare a profile with predicted times, kernel by kernel, the one first from which most could be gained."""
-    from tilesim.compare import compare as compared  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.profiler_csv import read_profile  # noqa: PLC0415
+    from tilesim.measured.compare import compare as compared  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.measured.profile import read_profile  # noqa: PLC0415
 
     subjects, problems = [], []
     found: Chip | None = None
@@ -70,8 +70,8 @@ def compare(
 
 def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Case | None:
     """The call that the words say; None without an operator. Raises BadInput."""
-    from tilesim.calls import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.cases import Case  # noqa: PLC0415
+    from tilesim.measured.profiled_calls import Case  # noqa: PLC0415
+    from tilesim.operators.binding import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.ops import load_operator  # noqa: PLC0415
 
     if op is None:

@@ -11,7 +11,7 @@ from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.simulate import known_accuracy
-from tilesim.layout import wrapped
+from tilesim.text import wrapped
 
 EXAMPLE = "tilesim explain glu_backward self=2x4096x8192 --chip ascend950pr"
 
@@ -30,8 +30,8 @@ def explain(
     as_json: AsJson = False,
 ) -> int:
     """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""
-    from tilesim.composite import fusing_json  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.listing import listing, listing_json  # noqa: PLC0415
+    from tilesim.render.listing import listing, listing_json  # noqa: PLC0415
+    from tilesim.simulation.fusion_saving import fusing_json  # noqa: PLC0415 - numpy loads when a command runs
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     if as_json:

@@ -8,12 +8,12 @@ from tilesim.cli.console import percent
 from tilesim.errors import TilesimError
 
 if TYPE_CHECKING:
-    from tilesim.plan import Plan
+    from tilesim.planning.plan import Plan
 
 
 def fusing_text(plan: Plan) -> str:
     """What fusing would save, or why there is nothing to fuse into; "" for a plan that is no composite."""
-    from tilesim.composite import COMPOSITE, fusion_saving  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.simulation.fusion_saving import COMPOSITE, fusion_saving  # noqa: PLC0415 - numpy loads when a command runs
 
     if plan.route != COMPOSITE:
         return ""

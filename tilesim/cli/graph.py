@@ -38,8 +38,8 @@ def graph(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Show copies and computations as a graph, or write it to a file."""
-    from tilesim.graph import graph as drawn  # noqa: PLC0415 - slow to import
-    from tilesim.graph_files import node_link, write_graph  # noqa: PLC0415
+    from tilesim.planning.stage_graph import graph as drawn  # noqa: PLC0415 - slow to import
+    from tilesim.render.graph_files import node_link, write_graph  # noqa: PLC0415
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     found = drawn(made.plan, first)

@@ -13,8 +13,8 @@ import typer
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
-    from tilesim.chip import Chip
-    from tilesim.operator import Call, Operator
+    from tilesim.chip.chip import Chip
+    from tilesim.operators.operator import Call, Operator
 
 OperatorName = Annotated[
     str,
@@ -93,9 +93,9 @@ def asked(
 
     Raises BadInput with the problems of both at once.
     """
-    from tilesim.calls import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.dtypes import dtype_named  # noqa: PLC0415
+    from tilesim.operators.binding import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.ops import load_operator  # noqa: PLC0415
+    from tilesim.program.dtypes import dtype_named  # noqa: PLC0415
 
     problems = _Problems()
     found: Chip | None = None
@@ -127,7 +127,7 @@ def asked(
 
 def chip_of(name: str | None, changes: Sequence[str] | None, chips: Path | None) -> Chip:
     """The chip of --chip, --set and --chips. Raises BadChip or BadInput."""
-    from tilesim.chip import chips_found, load_chip  # noqa: PLC0415 - see asked
+    from tilesim.chip.chip import chips_found, load_chip  # noqa: PLC0415 - see asked
 
     directory = directory_of(chips)
     if name is None:

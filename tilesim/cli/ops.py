@@ -12,7 +12,7 @@ from tilesim.cli.console import Column, emit, fields, heading, line, table
 from tilesim.cli.inputs import AsJson, OperatorName
 
 if TYPE_CHECKING:
-    from tilesim.operator import Attribute, Dimension, Operator
+    from tilesim.operators.operator import Attribute, Dimension, Operator
 
 EXAMPLE = "tilesim ops show glu_backward"
 
@@ -67,7 +67,7 @@ def show(op: OperatorName, as_json: AsJson = False) -> int:
 
 def to_json(op: Operator) -> dict[str, Any]:
     """An operator as plain data."""
-    from tilesim.rules import rules_of  # noqa: PLC0415 - see every
+    from tilesim.operators.rules import rules_of  # noqa: PLC0415 - see every
 
     return {
         "name": op.name,

@@ -15,8 +15,8 @@ from tilesim.cli.search import answer_search
 from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
 
 if TYPE_CHECKING:
-    from tilesim.phase_plan import PhasePlan
-    from tilesim.plan import Plan
+    from tilesim.planning.phase_plan import PhasePlan
+    from tilesim.planning.plan import Plan
 
 EXAMPLE = "tilesim plan glu_backward self=2x4096x8192 --chip ascend950pr"
 
@@ -87,7 +87,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _phases(plan: Plan) -> None:
-    from tilesim.core_split import idle_share  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.planning.core_split import idle_share  # noqa: PLC0415 - numpy loads when a command runs
 
     columns = (
         Column("phase", prose=True),
@@ -109,8 +109,8 @@ def _phases(plan: Plan) -> None:
 
 def _shares(phase: PhasePlan) -> str:
     """What the busiest cores get of each axis that is split, and how many cores have less."""
-    from tilesim.core_split import core_shares  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.nest import split_loops  # noqa: PLC0415
+    from tilesim.planning.core_split import core_shares  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.program.loop_nest import split_loops  # noqa: PLC0415
 
     extents = {loop.name: int(loop.extent.bind(phase.sizes)) for loop, _ in split_loops(phase.phase)}
     shares = core_shares(phase)

@@ -13,7 +13,7 @@ from tilesim.cli.inputs import asked, tiles_of
 from tilesim.cli.verdict import refusals_answered
 
 if TYPE_CHECKING:
-    from tilesim.plan import Plan
+    from tilesim.planning.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def planned(
     A verdict that is no ends the command as `check` does. Where the vendor's first call takes what does not fit, the
     plan is the vendor's; the exit code is that of the verdict.
     """
-    from tilesim.plan import planned as planned_call  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.planning.plan import planned as planned_call  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     wanted = asked(op, words, chip, changes, chips, dtype, given)
     sizes = tiles_of(tiles)

@@ -55,7 +55,7 @@ def plot(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Draw what fits, memories to scale, pipes, the roofline, a sweep or what the time depends on."""
-    from tilesim.plot import KINDS, check_ending, write_figure  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.render.plot import KINDS, check_ending, write_figure  # noqa: PLC0415 - numpy loads when a command runs
 
     problems = []
     if kind not in KINDS:
@@ -95,10 +95,10 @@ def _single(  # noqa: PLR0913 - what the command was given
     y: str,
 ) -> tuple[Figure, bool]:
     """The plot of one call on one chip, and whether the call passes; what has no plan is refused."""
-    from tilesim import plot as plots  # noqa: PLC0415 - see plot
-    from tilesim.judge import passes  # noqa: PLC0415
-    from tilesim.plan import planned  # noqa: PLC0415
-    from tilesim.whatif import sensitivity  # noqa: PLC0415
+    from tilesim.analysis.whatif import sensitivity  # noqa: PLC0415
+    from tilesim.feasibility.evaluate import passes  # noqa: PLC0415
+    from tilesim.planning.plan import planned  # noqa: PLC0415
+    from tilesim.render import plot as plots  # noqa: PLC0415 - see plot
 
     wanted = asked(op, words, chip, changes, chips, dtype)
     if kind == "region":
@@ -123,11 +123,11 @@ def _sweep(
     y: str,
 ) -> Figure:
     """The curves of a sweep over what is given as a list or range."""
-    from tilesim import plot as plots  # noqa: PLC0415 - see plot
-    from tilesim.chip import load_chip  # noqa: PLC0415
-    from tilesim.grid import parse_grid, parse_settings  # noqa: PLC0415
+    from tilesim.analysis.ranges import parse_grid, parse_settings  # noqa: PLC0415
+    from tilesim.analysis.sweep import sweep  # noqa: PLC0415
+    from tilesim.chip.chip import load_chip  # noqa: PLC0415
     from tilesim.ops import load_operator  # noqa: PLC0415
-    from tilesim.sweep import sweep  # noqa: PLC0415
+    from tilesim.render import plot as plots  # noqa: PLC0415 - see plot
 
     if not chip:
         chip_of(None, None, chips)

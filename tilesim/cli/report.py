@@ -46,7 +46,7 @@ def report(
     as_json: AsJson = False,
 ) -> int:
     """Write a report of a shape on one chip or several: an HTML page, Markdown or JSON. A no has a report too."""
-    from tilesim.report import FORMATS, check_ending, reported  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.render.report.report import FORMATS, check_ending, reported  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     if out is not None:
         check_ending(out)

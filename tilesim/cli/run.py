@@ -18,9 +18,9 @@ from tilesim.cli.verdict import asked_text, refusals_answered
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
-    from tilesim.execute import Progress
-    from tilesim.run import Run
-    from tilesim.tolerance import Difference
+    from tilesim.execution.interpreter import Progress
+    from tilesim.execution.run import Run
+    from tilesim.operators.reference import Difference
 
 EXAMPLE = "tilesim run glu_backward self=8x64x128 --chip ascend950pr --random 0 --verify"
 
@@ -49,9 +49,9 @@ def run(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Compute the outputs tile by tile as the chip would; with --inputs, the file tells shapes, dtype and options."""
-    from tilesim.arrays import load_inputs, random_inputs  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.run import run as executed  # noqa: PLC0415
-    from tilesim.tensor_files import save_outputs  # noqa: PLC0415
+    from tilesim.execution.inputs import load_inputs, random_inputs  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.execution.run import run as executed  # noqa: PLC0415
+    from tilesim.execution.tensor_files import save_outputs  # noqa: PLC0415
 
     _refuse(inputs, random, out, threads)
     given = _told(op, words, inputs, dtype) if inputs is not None else {}
@@ -92,10 +92,10 @@ def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: 
 
 def _told(op: str, words: Sequence[str] | None, inputs: Path, dtype: str | None) -> dict[str, Any]:
     """What a file of inputs and the words beside it say of the call. Raises BadInput where they contradict."""
-    from tilesim.agreement import agreed  # noqa: PLC0415 - see run
-    from tilesim.calls import parse  # noqa: PLC0415
+    from tilesim.execution.agreement import agreed  # noqa: PLC0415 - see run
+    from tilesim.execution.tensor_files import read_arrays  # noqa: PLC0415
+    from tilesim.operators.binding import parse  # noqa: PLC0415
     from tilesim.ops import load_operator  # noqa: PLC0415
-    from tilesim.tensor_files import read_arrays  # noqa: PLC0415
 
     operator = load_operator(op)
     asked, arrays = parse(operator, words or ()), read_arrays(inputs)
@@ -124,7 +124,7 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _differences(done: Run, inputs: Mapping[str, Any]) -> dict[str, Difference]:
-    from tilesim.accuracy import verify  # noqa: PLC0415 - see run
+    from tilesim.execution.verify import verify  # noqa: PLC0415 - see run
 
     return {difference.output: difference for difference in verify(done, done.plan, inputs)}
 
@@ -155,7 +155,7 @@ def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None)
 
 
 def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) -> None:
-    from tilesim.shapes import shape_text  # noqa: PLC0415 - see run
+    from tilesim.operators.shapes import shape_text  # noqa: PLC0415 - see run
 
     plan, timeline = done.plan, done.timeline
     wrong = [name for name, found in differences.items() if not found.ok]

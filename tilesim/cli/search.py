@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from tilesim.analysis.table import shown
 from tilesim.cli.console import Column, emit, heading, line, table
-from tilesim.table import shown
 
 if TYPE_CHECKING:
-    from tilesim.plan import Plan
-    from tilesim.search import Candidate
+    from tilesim.analysis.search import Candidate
+    from tilesim.planning.plan import Plan
 
 SHOWN_RANKED: Final = 6
 """As many that were timed does a screen show of a phase."""
@@ -20,8 +20,8 @@ SHOWN_REJECTED: Final = 3
 
 def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
     """Print the candidates of every phase of a plan."""
-    from tilesim.error_bands import known_accuracy  # noqa: PLC0415
-    from tilesim.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.analysis.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
 
     found = searched(plan)
     total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))

@@ -14,8 +14,8 @@ from tilesim.cli.planning import planned
 from tilesim.cli.verdict import asked_text, overridden_text
 
 if TYPE_CHECKING:
-    from tilesim.plan import Plan
-    from tilesim.timeline import Timeline
+    from tilesim.planning.plan import Plan
+    from tilesim.simulation.timeline import Timeline
 
 EXAMPLE = "tilesim simulate glu_backward self=2x4096x8192 --chip ascend950pr"
 
@@ -31,7 +31,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> int:
     """Predict cycles and time: by phase and pipe, what bounds each, and what the figures rest on."""
-    from tilesim.timeline import simulate as simulated  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.simulation.timeline import simulate as simulated  # noqa: PLC0415 - numpy loads when a command runs
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     timeline = simulated(made.plan)
@@ -44,7 +44,7 @@ def simulate(
 
 def known_accuracy(plan: Plan) -> str:
     """How far predictions of such a kernel were off where they have been compared with measurements."""
-    from tilesim import error_bands  # noqa: PLC0415 - loads when a command runs
+    from tilesim.measured import error_bands  # noqa: PLC0415 - loads when a command runs
 
     return str(error_bands.known_accuracy(plan.call, plan.chip, plan.by_hand))
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tilesim.analysis.table import shown
 from tilesim.cli.console import Column, emit, line, raw, table
 from tilesim.errors import BadInput
-from tilesim.table import shown
 
 if TYPE_CHECKING:
-    from tilesim.table import Table
+    from tilesim.analysis.table import Table
 
 PROSE: Final = ("tiles", "bound", "reason", "slots", "tightest")
 """Columns whose words may be broken."""

@@ -32,8 +32,8 @@ def trace(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Write the timeline as a Chrome trace: a process a core, a thread a pipe."""
-    from tilesim.trace import trace as traced  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.trace import write_trace  # noqa: PLC0415
+    from tilesim.render.trace import trace as traced  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.render.trace import write_trace  # noqa: PLC0415
 
     made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
     if out is None:

@@ -19,10 +19,10 @@ from tilesim.cli.verdict import NO_STYLE
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
-    from tilesim.chip import Chip
-    from tilesim.fitting import Fit
-    from tilesim.measured import Measurement
-    from tilesim.validate import Compared, Summary, Validation
+    from tilesim.chip.chip import Chip
+    from tilesim.measured.fit import Fit
+    from tilesim.measured.measurement_files import Measurement
+    from tilesim.measured.validate import Compared, Summary, Validation
 
 EXAMPLE: Final = "tilesim validate --chip ascend950pr"
 FURTHEST: Final = 5
@@ -54,11 +54,11 @@ def validate(
     as_json: AsJson = False,
 ) -> int:
     """Compare predicted with measured times, by operator and dtype, and say what could not be compared."""
-    from tilesim.measured import load_measured  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.plot import check_ending, write_figure  # noqa: PLC0415
-    from tilesim.validate import compared_on  # noqa: PLC0415
-    from tilesim.validate import validate as validated  # noqa: PLC0415
-    from tilesim.validation_plot import scatter  # noqa: PLC0415
+    from tilesim.measured.measurement_files import load_measured  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.measured.validate import compared_on  # noqa: PLC0415
+    from tilesim.measured.validate import validate as validated  # noqa: PLC0415
+    from tilesim.render.plot import check_ending, write_figure  # noqa: PLC0415
+    from tilesim.render.plot.validation import scatter  # noqa: PLC0415
 
     if plot is not None:
         check_ending(plot)

@@ -11,11 +11,11 @@ import typer
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
 from tilesim.errors import TilesimError
-from tilesim.layout import TIED
+from tilesim.text import TIED
 
 if TYPE_CHECKING:
-    from tilesim.checker import BufferUse, Verdict
-    from tilesim.judge import Balance
+    from tilesim.feasibility.evaluate import Balance
+    from tilesim.feasibility.verdict import BufferUse, Verdict
 
 STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
 """Colours of verdicts; all others are a no."""
@@ -40,7 +40,7 @@ def answer(verdict: Verdict, *, rules: bool = False, everything: bool = False, a
 @contextmanager
 def refusals_answered(*, as_json: bool) -> Iterator[None]:
     """In it, an error that carries a verdict becomes the answer of the command."""
-    from tilesim.checker import Verdict  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.feasibility.verdict import Verdict  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     try:
         yield
@@ -75,7 +75,7 @@ def title(verdict: Verdict) -> None:
 
 def asked_text(verdict: Verdict) -> str:
     """What a verdict is about, in one line."""
-    from tilesim.calls import in_words  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.operators.binding import in_words  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     return f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {in_words(verdict.call)}"
 

@@ -54,10 +54,10 @@ def whatif(  # noqa: PLR0913 - one argument an option
     as_csv: AsCsv = False,
 ) -> int:
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
-    from tilesim.error_bands import known_accuracy  # noqa: PLC0415
-    from tilesim.grid import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.solving import solved  # noqa: PLC0415
-    from tilesim.whatif import varied, weighed  # noqa: PLC0415
+    from tilesim.analysis.ranges import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.analysis.solve import solved  # noqa: PLC0415
+    from tilesim.analysis.whatif import varied, weighed  # noqa: PLC0415
+    from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
     problems = []
@@ -93,7 +93,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
             varied(wanted.call, wanted.chip, settings, sizes) if settings else weighed(wanted.call, wanted.chip, sizes)
         )
     if plot is not None:
-        from tilesim.plot import sweep_curves, tornado, write_figure  # noqa: PLC0415 - matplotlib loads when it draws
+        from tilesim.render.plot import sweep_curves, tornado, write_figure  # noqa: PLC0415 - matplotlib loads when it draws
 
         write_figure(sweep_curves(made) if settings else tornado(made), plot)
     short = not settings and not everything

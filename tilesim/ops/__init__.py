@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from tilesim.errors import BadInput, BadOperator, TilesimError, did_you_mean
-from tilesim.operator import Operator
+from tilesim.operators.operator import Operator
 
 
 def operators_shipped() -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilesim.chip import Chip
-from tilesim.operator import Call, Dimension, Outcome, Rule
-from tilesim.rules import UNKNOWN
-from tilesim.status import PARAM_INVALID
+from tilesim.chip.chip import Chip
+from tilesim.operators.operator import Call, Dimension, Outcome, Rule
+from tilesim.operators.rules import UNKNOWN
+from tilesim.operators.status import PARAM_INVALID
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.operator import Attribute
-from tilesim.pointwise import flat_tiles, pointwise
-from tilesim.program import Kernel
-from tilesim.sizes import attribute
+from tilesim.kernels.elementwise import flat_tiles, pointwise
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.operator import Attribute
+from tilesim.program.recorder import Kernel
+from tilesim.program.sizes import attribute
 
 
 def kernel(k: Kernel) -> None:

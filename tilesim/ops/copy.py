@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.pointwise import flat_tiles, pointwise, with_integers
-from tilesim.program import Kernel
+from tilesim.kernels.elementwise import flat_tiles, pointwise, with_integers
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.program.recorder import Kernel
 
 
 def kernel(k: Kernel) -> None:

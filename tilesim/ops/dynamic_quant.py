@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tilesim.chip import Chip
-from tilesim.dtypes import itemsize
-from tilesim.functions import load_as
-from tilesim.operator import Argument, Call, Dimension, Operator, result
-from tilesim.pointwise import FAMILIES
-from tilesim.program import Kernel, Phase, Target
-from tilesim.rowwise import LONG, NARROW, column_tiles, row_tiles, row_variant
-from tilesim.rules import dtype_is, dtype_supported, in_range, not_null, shape
-from tilesim.sizes import dim
-from tilesim.views import Range, Value
+from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import load_as
+from tilesim.kernels.elementwise import FAMILIES
+from tilesim.kernels.rows import LONG, NARROW, column_tiles, row_tiles, row_variant
+from tilesim.operators.operator import Argument, Call, Dimension, Operator, result
+from tilesim.operators.rules import dtype_is, dtype_supported, in_range, not_null, shape
+from tilesim.program.buffers import Range, Value
+from tilesim.program.dtypes import itemsize
+from tilesim.program.recorder import Kernel, Phase, Target
+from tilesim.program.sizes import dim
 
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")

@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.operator import Attribute
-from tilesim.pointwise import flat_tiles, pointwise
-from tilesim.program import Kernel
-from tilesim.sizes import Scalar, attribute
+from tilesim.kernels.elementwise import flat_tiles, pointwise
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.operator import Attribute
+from tilesim.program.recorder import Kernel
+from tilesim.program.sizes import Scalar, attribute
 
 
 def _log_base(base: float) -> float:

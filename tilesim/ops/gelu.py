@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from tilesim.operator import Option
-from tilesim.pointwise import Tile, flat_tiles, pointwise
-from tilesim.program import Kernel
-from tilesim.views import Value
+from tilesim.kernels.elementwise import Tile, flat_tiles, pointwise
+from tilesim.operators.operator import Option
+from tilesim.program.buffers import Value
+from tilesim.program.recorder import Kernel
 
 SLOPE = 0.3275911 / math.sqrt(2)
 POLYNOMIAL = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)

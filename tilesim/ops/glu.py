@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers, logistic
-from tilesim.dtypes import itemsize
-from tilesim.elementwise import computed_in
-from tilesim.functions import load_as, sigmoid, store_as
-from tilesim.operator import Argument, Attribute, Call, Operator, result
+from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import load_as, sigmoid, store_as
+from tilesim.kernels.elementwise import UNIT
+from tilesim.kernels.flat_phase import computed_in
+from tilesim.kernels.rows import part_tile, parts_of
+from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
+from tilesim.operators.rules import dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
-from tilesim.pointwise import UNIT
-from tilesim.program import Kernel, Phase
-from tilesim.rowwise import part_tile, parts_of
-from tilesim.rules import dtype_supported, not_null, rank, shape, sizes_exist
-from tilesim.views import View
+from tilesim.program.buffers import View
+from tilesim.program.dtypes import itemsize
+from tilesim.program.recorder import Kernel, Phase
 
 BYTES_PER_ELEMENT = {2: 20, 4: 16, 8: 32}
 """All buffers of `gated`, by the bytes of the dtype: two inputs and what they are cast to, and an output."""

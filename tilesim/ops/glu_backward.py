@@ -13,20 +13,31 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers, logistic
-from tilesim.dtypes import itemsize
-from tilesim.elementwise import cast, elementwise
-from tilesim.functions import one_minus, sigmoid
-from tilesim.isa import REGISTERS
-from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Outcome, Rule, VendorTiling, Work, result
-from tilesim.program import Kernel, Phase
-from tilesim.rowwise import part_tile, parts_of
-from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
-from tilesim.sizes import Size
-from tilesim.status import PARAM_INVALID, TILING_ERROR
-from tilesim.tolerance import Tolerance
-from tilesim.views import Tensor, Value, View
+from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import one_minus, sigmoid
+from tilesim.kernels.flat_phase import cast, elementwise
+from tilesim.kernels.rows import part_tile, parts_of
+from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.operators.operator import (
+    Argument,
+    Attribute,
+    Call,
+    Dimension,
+    Operator,
+    Outcome,
+    Rule,
+    VendorTiling,
+    Work,
+    result,
+)
+from tilesim.operators.reference import Tolerance
+from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
+from tilesim.operators.status import PARAM_INVALID, TILING_ERROR
+from tilesim.program.buffers import Tensor, Value, View
+from tilesim.program.dtypes import itemsize
+from tilesim.program.isa import REGISTERS
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import Size
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis that is split."""

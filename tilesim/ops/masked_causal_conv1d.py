@@ -8,8 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.closed_form import Arrays, Numbers, of_magnitudes
-from tilesim.operator import Argument, Dimension, Operator, Option, result
+from tilesim.operators.closed_form import Arrays, Numbers, of_magnitudes
+from tilesim.operators.operator import Argument, Dimension, Operator, Option, result
+from tilesim.operators.rules import (
+    axis,
+    dtype_is,
+    dtype_same,
+    dtype_supported,
+    in_range,
+    multiple,
+    not_null,
+    product_at_most,
+    rank,
+    shape,
+)
+from tilesim.operators.status import TILING_ERROR
 from tilesim.ops.masked_causal_conv1d_backward import (
     KEPT_BYTES,
     LANES,
@@ -25,22 +38,9 @@ from tilesim.ops.masked_causal_conv1d_backward import (
     ub_left,
     widened,
 )
-from tilesim.program import Kernel, Phase
-from tilesim.rules import (
-    axis,
-    dtype_is,
-    dtype_same,
-    dtype_supported,
-    in_range,
-    multiple,
-    not_null,
-    product_at_most,
-    rank,
-    shape,
-)
-from tilesim.sizes import Size
-from tilesim.status import TILING_ERROR
-from tilesim.views import Value
+from tilesim.program.buffers import Value
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import Size
 
 B = Dimension("B")
 

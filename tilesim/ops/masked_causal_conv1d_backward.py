@@ -10,13 +10,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers, of_magnitudes
-from tilesim.dtypes import itemsize
-from tilesim.isa import REGISTERS
-from tilesim.operator import Argument, Call, Dimension, Operator, Option, Outcome, Rule, VendorTiling, Work, result
-from tilesim.program import Kernel, Phase
-from tilesim.rules import (
+from tilesim.chip.chip import Chip
+from tilesim.operators.closed_form import Arrays, Numbers, of_magnitudes
+from tilesim.operators.operator import (
+    Argument,
+    Call,
+    Dimension,
+    Operator,
+    Option,
+    Outcome,
+    Rule,
+    VendorTiling,
+    Work,
+    result,
+)
+from tilesim.operators.reference import Tolerance
+from tilesim.operators.rules import (
     about,
     axis,
     dtype_is,
@@ -29,10 +38,12 @@ from tilesim.rules import (
     rank,
     shape,
 )
-from tilesim.sizes import Size, bit_length, ceil_div
-from tilesim.status import SUCCESS, TILING_ERROR
-from tilesim.tolerance import Tolerance
-from tilesim.views import Buffer, Value, View
+from tilesim.operators.status import SUCCESS, TILING_ERROR
+from tilesim.program.buffers import Buffer, Value, View
+from tilesim.program.dtypes import itemsize
+from tilesim.program.isa import REGISTERS
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import Size, bit_length, ceil_div
 
 S = Dimension("S")
 B = Dimension("B", most=32)

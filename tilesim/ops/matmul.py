@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilesim import matmul as cube
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.operator import Argument, Call, Dimension, Operator, Outcome, Rule, result
-from tilesim.pointwise import FAMILIES
-from tilesim.program import Kernel
-from tilesim.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
-from tilesim.status import PARAM_INVALID
+from tilesim.chip.chip import Chip
+from tilesim.kernels import matmul as cube
+from tilesim.kernels.elementwise import FAMILIES
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.operator import Argument, Call, Dimension, Operator, Outcome, Rule, result
+from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
+from tilesim.operators.status import PARAM_INVALID
+from tilesim.program.recorder import Kernel
 
 M, K, N = Dimension("M", least=0), Dimension("K"), Dimension("N", least=0)
 WIDE = "float32 result"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.pointwise import Tile, flat_tiles, pointwise
-from tilesim.program import Kernel
-from tilesim.views import Value
+from tilesim.kernels.elementwise import Tile, flat_tiles, pointwise
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.program.buffers import Value
+from tilesim.program.recorder import Kernel
 
 MOST_ELEMENTS = 2048
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.dtypes import itemsize
-from tilesim.functions import load_as
-from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, result
-from tilesim.pointwise import FAMILIES
-from tilesim.program import Kernel, Phase, Target
-from tilesim.rowwise import LONG, column_tiles, row_tiles, row_variant
-from tilesim.rules import dtype_same, dtype_supported, in_range, not_null, shape
-from tilesim.sizes import attribute, dim
-from tilesim.views import Value
+from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import load_as
+from tilesim.kernels.elementwise import FAMILIES
+from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, result
+from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, shape
+from tilesim.program.buffers import Value
+from tilesim.program.dtypes import itemsize
+from tilesim.program.recorder import Kernel, Phase, Target
+from tilesim.program.sizes import attribute, dim
 
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")

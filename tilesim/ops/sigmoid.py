@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilesim import functions
-from tilesim.closed_form import Arrays, Numbers, logistic
-from tilesim.pointwise import flat_tiles, pointwise
-from tilesim.program import Kernel
+from tilesim.kernels import composites as functions
+from tilesim.kernels.elementwise import flat_tiles, pointwise
+from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.program.recorder import Kernel
 
 
 def kernel(k: Kernel) -> None:

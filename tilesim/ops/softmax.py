@@ -10,19 +10,19 @@ import math
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers
-from tilesim.dtypes import itemsize
-from tilesim.functions import load_as
-from tilesim.operands import SHORT_BURSTS
-from tilesim.operator import Argument, Attribute, Call, Operator, result
+from tilesim.chip.chip import Chip
+from tilesim.kernels.broadcast import SHORT_BURSTS
+from tilesim.kernels.composites import load_as
+from tilesim.kernels.elementwise import FAMILIES, copy_elements
+from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
+from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
+from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, rank, shape
 from tilesim.ops._axes import N, X, Y, dim_in_range
-from tilesim.pointwise import FAMILIES, copy_elements
-from tilesim.program import Kernel, Phase
-from tilesim.rowwise import LONG, column_tiles, row_tiles, row_variant
-from tilesim.rules import dtype_same, dtype_supported, in_range, not_null, rank, shape
-from tilesim.sizes import ceil_div
-from tilesim.views import Buffer, Value
+from tilesim.program.buffers import Buffer, Value
+from tilesim.program.dtypes import itemsize
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import ceil_div
 
 ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers, logistic
-from tilesim.dtypes import itemsize
-from tilesim.functions import load_as
-from tilesim.operator import Argument, Attribute, Call, Operator, result
+from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import load_as
+from tilesim.kernels.elementwise import FAMILIES
+from tilesim.kernels.rows import grid_tiles, parts_of
+from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
+from tilesim.operators.rules import dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
-from tilesim.pointwise import FAMILIES
-from tilesim.program import Kernel
-from tilesim.rowwise import grid_tiles, parts_of
-from tilesim.rules import dtype_same, dtype_supported, not_null, rank, shape
-from tilesim.views import Range
+from tilesim.program.buffers import Range
+from tilesim.program.dtypes import itemsize
+from tilesim.program.recorder import Kernel
 
 ROW = N.size * Y.size
 """Elements of half a row."""

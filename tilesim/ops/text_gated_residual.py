@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.closed_form import Arrays, Numbers, logistic
-from tilesim.functions import sigmoid
-from tilesim.matmul import matmul
-from tilesim.operator import Argument, Attribute, Operator, Option, result
+from tilesim.kernels.composites import sigmoid
+from tilesim.kernels.matmul import matmul
+from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.operators.operator import Argument, Attribute, Operator, Option, result
+from tilesim.operators.reference import Tolerance, usual
+from tilesim.operators.rules import (
+    countable,
+    divides,
+    dtype_is,
+    dtype_same,
+    dtype_supported,
+    in_range,
+    multiple,
+    not_null,
+    shape,
+    whole_group,
+)
+from tilesim.operators.status import INNER_NULLPTR
 from tilesim.ops.text_gated_residual_grad import (
     BATCH,
     CHANNELS,
@@ -28,23 +42,9 @@ from tilesim.ops.text_gated_residual_grad import (
     tolerance,
     variant,
 )
-from tilesim.program import Kernel
-from tilesim.rules import (
-    countable,
-    divides,
-    dtype_is,
-    dtype_same,
-    dtype_supported,
-    in_range,
-    multiple,
-    not_null,
-    shape,
-    whole_group,
-)
-from tilesim.sizes import attribute
-from tilesim.status import INNER_NULLPTR
-from tilesim.tolerance import Tolerance, usual
-from tilesim.views import Tensor
+from tilesim.program.buffers import Tensor
+from tilesim.program.recorder import Kernel
+from tilesim.program.sizes import attribute
 
 TENSORS = (
     Argument("x", "B S D"),

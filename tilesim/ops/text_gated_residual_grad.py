@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilesim.chip import Chip
-from tilesim.closed_form import Arrays, Numbers, logistic
-from tilesim.elementwise import zeros
-from tilesim.functions import FixedOrderSum, compensated_add, one_minus, sigmoid
-from tilesim.matmul import matmul
-from tilesim.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
-from tilesim.program import Kernel, Phase
-from tilesim.rules import (
+from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import FixedOrderSum, compensated_add, one_minus, sigmoid
+from tilesim.kernels.flat_phase import zeros
+from tilesim.kernels.matmul import matmul
+from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
+from tilesim.operators.reference import Tolerance
+from tilesim.operators.rules import (
     countable,
     divides,
     dtype_is,
@@ -30,10 +30,10 @@ from tilesim.rules import (
     shape,
     whole_group,
 )
-from tilesim.sizes import ONE, align, ceil_div, dim
-from tilesim.status import INNER_NULLPTR
-from tilesim.tolerance import Tolerance
-from tilesim.views import Buffer, Range, Value, View
+from tilesim.operators.status import INNER_NULLPTR
+from tilesim.program.buffers import Buffer, Range, Value, View
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import ONE, align, ceil_div, dim
 
 BATCH = Dimension("B", least=0)
 SEQUENCE = Dimension("S", least=0)

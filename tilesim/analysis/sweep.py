@@ -1,0 +1,242 @@
+"""Sweeps: the verdict, the tiles and the time at every point of a grid of dims, chips, dtypes and figures of chips."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tilesim.analysis.ranges import MOST_VALUES, axes_of, settings_of
+from tilesim.analysis.table import Cell, Column, Table, table_of
+from tilesim.chip.chip import Chip, load_chip
+from tilesim.errors import BadChip, BadInput
+from tilesim.feasibility.evaluate import undecided
+from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.measured.error_bands import known_accuracy
+from tilesim.operators.binding import Given, bind, mapping
+from tilesim.operators.operator import Call, Operator
+from tilesim.operators.shapes import shape_text
+from tilesim.ops import load_operator
+from tilesim.planning.plan import Plan, planned
+from tilesim.plural import several
+from tilesim.simulation.timeline import simulate
+
+VERDICT_COLUMNS: Final = (
+    Column("verdict", "", "fits, caution, overflow, refused or unsupported"),
+    Column("tightest", "", "the phase and the memory with the least slack"),
+    Column("slack", "bytes", "what that inequality leaves over at the smallest tiles; negative if it does not fit"),
+)
+TIME_COLUMNS: Final = (
+    Column("tiles", "", "the tile sizes of the plan [elements]"),
+    Column("cores", "cores", "as many as the widest phase uses"),
+    Column("cycles", "cycles", "of all phases, launch and sync aside"),
+    Column("time_us", "us", "launch, phases and sync"),
+    Column("bound", "", "what most of the time goes to"),
+    Column("accuracy", "%", "how far such times were off where they were measured; unvalidated where nobody has"),
+)
+REASON: Final = Column("reason", "", "what decided, where the answer is no")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a grid: what was varied by name, the call and the chip."""
+
+    at: Mapping[str, Cell]
+    call: Call
+    chip: Chip
+
+
+def sweep(
+    op: Operator | str | Path,
+    given: Given,
+    *,
+    chips: Sequence[Chip | str | Path] | Chip | str | Path,
+    dtype: str | Sequence[str] | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002  (the word of the command line)
+    times: bool = True,
+    **options: Any,
+) -> Table:
+    """The table of every point of a grid: verdict, tightest inequality and slack, tiles, cores, cycles, time, bound.
+
+    Any value of `given` may be several: a list, a range or a text such as "16:4800:16" (stop included) or "4,8"; of a
+    tensor a list of shapes. `set` varies figures of the chips in the same way. Without `times` only the check is made,
+    about a thousand points a second. The last axis runs fastest; what is not varied has no column.
+
+    >>> table = sweep("glu_backward", {"self": [(64, 512), (64, 511)]}, chips="ascend950pr", times=False)
+    >>> table["verdict"]
+    ('fits', 'refused')
+
+    Raises BadInput, with all problems of all points, before anything is computed.
+    """
+    operator = load_operator(op)
+    listed = list(chips) if isinstance(chips, Sequence) and not isinstance(chips, str) else [chips]
+    axes = axes_of(operator, {**mapping(operator, "given", given), **options})
+    dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
+    lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, listed)]
+    count = math.prod(lengths)
+    if not count:
+        none = [name for name, some in (("chip", listed), ("dtype", dtypes)) if not some]
+        raise BadInput("sweep", [f"no {name} is given" for name in none])
+    if count > MOST_VALUES:
+        raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
+    calls = list(_calls(operator, axes, dtypes))
+    variants = list(chip_variants(listed, set or {}))
+    varied = ["chip"] * (len(listed) > 1) + list(set or {})
+    columns = [
+        *(Column(name, "elements" if name in operator.sizes else "") for name in calls[0][0]),
+        *(Column(name, unit_of(name)) for name in varied),
+        *VERDICT_COLUMNS,
+        *(TIME_COLUMNS if times else ()),
+        REASON,
+    ]
+    points = [
+        Point({**at, **{name: where[name] for name in varied}}, call, chip)
+        for at, call in calls
+        for where, chip in variants
+    ]
+    problems = dict.fromkeys(problem for point in points for problem in undecided(point.call, point.chip))
+    if problems:
+        raise BadInput(operator.name, list(problems))
+    rows = [[*point.at.values(), *answers(judged(point.call, point.chip), times=times)] for point in points]
+    notes = _notes(calls, variants)
+    if times:
+        first = calls[0][1]
+        notes += accuracy_notes((first, chip) for _, chip in variants)
+    return table_of(f"{operator.name} at {several(count, 'point')}", columns, rows, notes)
+
+
+def chip_variants(
+    chips: Sequence[Chip | str | Path], settings: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Cell], Chip]]:
+    """Every chip under every combination of settings, with what was set. Raises BadInput with all problems."""
+    loaded = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
+    axes = settings_of(settings)
+    problems: dict[str, None] = {}
+    subject = loaded[0].name if len(loaded) == 1 else "set"
+    made: list[tuple[dict[str, Cell], Chip]] = []
+    for chip in loaded:
+        for values in itertools.product(*axes.values()):
+            changes = dict(zip(axes, values, strict=True))
+            try:
+                changed = chip.override(changes) if changes else chip
+            except BadChip as error:
+                problems |= dict.fromkeys(error.problems)
+                continue
+            where: dict[str, Cell] = {"chip": chip.name}
+            made.append((where | {key: changed.get(key) for key in changes}, changed))
+    if problems:
+        raise BadChip(subject, list(problems))
+    yield from made
+
+
+def answers(verdict: Verdict, *, times: bool = True, plan: Plan | None = None) -> list[Cell]:
+    """The cells of VERDICT_COLUMNS, of TIME_COLUMNS if they are wanted, and of REASON for one verdict."""
+    tightest = verdict.tightest
+    cells: list[Cell] = [
+        verdict.verdict,
+        f"{tightest.phase}: {tightest.memory}" if tightest else None,
+        tightest.slack_bytes if tightest else None,
+    ]
+    if times:
+        cells += time_cells(plan or planned(verdict.call, verdict.on)) if verdict.ok else [None] * len(TIME_COLUMNS)
+    return [*cells, verdict.culprit]
+
+
+def time_cells(plan: Plan) -> list[Cell]:
+    """The cells of TIME_COLUMNS for one plan."""
+    timeline = simulate(plan)
+    cores = max((phase.cores for phase in plan.phases), default=0)
+    known = known_accuracy(plan.call, plan.chip)
+    band = f"±{known.band:.0f}" if known.validated else "unvalidated"
+    return [tiles_text(plan), cores, timeline.cycles, timeline.time_us, timeline.bottleneck, band]
+
+
+def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:
+    """How far times can be trusted, a line for every chip that has another answer."""
+    found: dict[str, dict[str, None]] = {}
+    for call, chip in pairs:
+        found.setdefault(str(known_accuracy(call, chip)), {})[chip.name] = None
+    return [f"accuracy{' on ' + ', '.join(names) if len(found) > 1 else ''}: {text}" for text, names in found.items()]
+
+
+def tiles_text(plan: Plan) -> str:
+    """The tile sizes of a plan in words: `rows=147`; of several phases `gate backward rows=2; dAct = dUp wUp m=256`."""
+    tiled = [phase for phase in plan.phases if phase.tiles]
+    parts = [
+        (f"{phase.phase.name} " if len(tiled) > 1 else "")
+        + " ".join(f"{name}={size}" for name, size in phase.tiles.items())
+        for phase in tiled
+    ]
+    return "; ".join(parts)
+
+
+def unit_of(key: str) -> str:
+    """The unit of a chip's figure, from the end of its key.
+
+    >>> unit_of("memory.ub.size_bytes"), unit_of("memory.gm.read_bytes_per_s"), unit_of("cores.vector")
+    ('bytes', 'bytes/s', 'cores')
+    """
+    word = key.rpartition(".")[2]
+    ends = {
+        "_bytes_per_s": "bytes/s",
+        "bytes_per_cycle": "bytes/cycle",
+        "_bytes": "bytes",
+        "_cycles": "cycles",
+        "_us": "us",
+        "_hz": "Hz",
+    }
+    if key.startswith("cores."):
+        return "cores"
+    return next((unit for end, unit in ends.items() if word.endswith(end)), "")
+
+
+def _calls(
+    op: Operator, axes: Mapping[str, Sequence[Any]], dtypes: Sequence[str | None]
+) -> Iterator[tuple[dict[str, Cell], Call]]:
+    """Every call of the grid, with what is varied. Raises BadInput with the problems of all of them."""
+    varied = [name for name, values in axes.items() if len(values) > 1]
+    problems: dict[str, None] = {}
+    made = []
+    for values in itertools.product(*axes.values(), dtypes):
+        point = dict(zip([*axes, "dtype"], values, strict=True))
+        kind = point.pop("dtype")
+        try:
+            call = bind(op, point, dtype=kind)
+        except BadInput as error:
+            problems |= dict.fromkeys(error.problems)
+            continue
+        at: dict[str, Cell] = {name: _cell(point[name]) for name in varied}
+        if len(dtypes) > 1:
+            at["dtype"] = kind
+        made.append((at, call))
+    if problems:
+        raise BadInput(op.name, list(problems))
+    yield from made
+
+
+def _cell(value: Any) -> Cell:
+    """A value as a cell; a shape as the command line writes it."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    shape = getattr(value, "shape", value)
+    dtype = getattr(value, "dtype", "")
+    return shape_text(shape) + (f":{dtype}" if dtype else "")
+
+
+def _notes(
+    calls: Sequence[tuple[Mapping[str, Cell], Call]], variants: Iterable[tuple[Mapping[str, Cell], Chip]]
+) -> list[str]:
+    """What all rows have in common."""
+    fixed = {n: v for n, v in _common([call.dims for _, call in calls]).items() if not any(n in at for at, _ in calls)}
+    names = sorted({chip.name for _, chip in variants})
+    text = ", ".join(f"{name} = {value}" for name, value in fixed.items())
+    kinds = {call.dtype for _, call in calls}
+    parts = (text, *(kinds if len(kinds) == 1 else ()), f"on {names[0]}" if len(names) == 1 else "")
+    return [part for part in parts if part]
+
+
+def _common(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    return {n: v for n, v in rows[0].items() if all(row.get(n) == v for row in rows)} if rows else {}

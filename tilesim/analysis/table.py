@@ -1,0 +1,136 @@
+"""A table of results: named columns with units, rows of plain values, as data, as CSV or for another module to draw."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tilesim.notebook_repr import Shown
+
+Cell = str | int | float | bool | None
+"""What a cell holds; None where there is no such thing, such as the time of what does not fit."""
+
+ACCURACY: Final = "accuracy"
+"""The column that says in every row how far to trust its times."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, the unit of its numbers ("" if they have none), and what it says."""
+
+    name: str
+    unit: str = ""
+    about: str = ""
+
+    @property
+    def head(self) -> str:
+        """The name with its unit, as a heading."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+    @property
+    def short(self) -> str:
+        """The name, with its unit unless that says the same or counts elements: for people."""
+        said = ("", "elements", self.name, self.name.rpartition("_")[2], self.name.partition(".")[0])
+        return self.name if self.unit in said else self.head
+
+
+@dataclass(frozen=True)
+class Table(Shown):
+    """Rows under columns, and notes that belong to all of them.
+
+    >>> table = Table("limits", (Column("H", "elements"), Column("verdict")), ((4784, "fits"), (4816, "overflow")))
+    >>> table["verdict"], len(table)
+    (('fits', 'overflow'), 2)
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Cell]]:
+        """Its rows, each by the names of the columns."""
+        names = self.names
+        return (dict(zip(names, row, strict=True)) for row in self.rows)
+
+    def __getitem__(self, name: str) -> tuple[Cell, ...]:
+        """The cells of one column, top to bottom. Raises KeyError."""
+        if name not in self.names:
+            raise KeyError(f"no column {name!r}; there are: {', '.join(self.names)}")
+        place = self.names.index(name)
+        return tuple(row[place] for row in self.rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def told(self) -> tuple[tuple[int, Column, bool], ...]:
+        """(place, column, whether it has numbers) of every column that has something to say to people.
+
+        That is where a row says anything; how far to trust times is in a note.
+        """
+        found = []
+        for place, column in enumerate(self.columns):
+            cells = [row[place] for row in self.rows]
+            if column.name != ACCURACY and any(cell not in (None, "") for cell in cells):
+                number = any(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+                found.append((place, column, number))
+        return tuple(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Title, columns, rows by name and notes as plain data."""
+        return {
+            "title": self.title,
+            "columns": [{"name": c.name, "unit": c.unit or None, "about": c.about or None} for c in self.columns],
+            "rows": [{name: _short(cell) for name, cell in row.items()} for row in self],
+            "notes": list(self.notes),
+        }
+
+    def to_csv(self) -> str:
+        """Its rows as CSV under a line of names; empty where there is nothing to say."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.names)
+        writer.writerows([_in_csv(cell) for cell in row] for row in self.rows)
+        return out.getvalue()
+
+
+def table_of(title: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], notes: Iterable[str] = ()) -> Table:
+    """The table of rows whose cells are in the order of `columns`."""
+    return Table(title, tuple(columns), tuple(tuple(row) for row in rows), tuple(notes))
+
+
+def shown(cell: Cell) -> str:
+    """A cell as people read it.
+
+    >>> shown(None), shown(1234), shown(1234.5678), shown(0.00123), shown(1.4e12), shown(True)
+    ('', '1,234', '1,234.57', '0.0012', '1.4e+12', 'yes')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else ""
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        size = abs(cell)
+        return f"{cell:.4g}" if size >= 1e9 else f"{cell:.2g}" if 0 < size < 0.01 else f"{cell:,.2f}"
+    return cell
+
+
+def _short(cell: Cell) -> Cell:
+    """A float without the digits that only say how it was computed."""
+    return round(cell, 6) if isinstance(cell, float) and abs(cell) < 1e9 else cell
+
+
+def _in_csv(cell: Cell) -> Cell:
+    return str(cell).lower() if isinstance(cell, bool) else "" if cell is None else _short(cell)

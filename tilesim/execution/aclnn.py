@@ -1,0 +1,219 @@
+"""The vendor's two calls of an operator: the first checks and says how much workspace it takes, the second computes.
+
+    status, workspace_size, executor = get_workspace_size("aclnnGluBackward", grad_out, x, -1, out, chip="ascend950pr")
+    status = executor.run(np.empty(workspace_size, np.uint8))
+
+Parameters have the vendor's names and order: inputs, attributes, outputs. A tensor is a numpy array, or a TensorSpec
+where only the checks are wanted; None is a null pointer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tilesim.arguments import checked
+from tilesim.chip.chip import Chip, load_chip
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.execution.run import run
+from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.operators.binding import bind
+from tilesim.operators.operator import INPUT, Operator
+from tilesim.operators.shapes import TensorSpec
+from tilesim.operators.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, Status
+from tilesim.ops import load_operator, operators_shipped
+from tilesim.planning.plan import Plan, planned, refusal
+
+FIRST_CALL = "GetWorkspaceSize"
+"""What the name of the first call ends in."""
+
+
+class Returned(Status):
+    """The status of a call, equal to the plain Status, with a `message` that says why; "" where all is well."""
+
+    message: str
+    parameter: str
+    """The parameter that the message is about, as the vendor calls it; "" if it is about none."""
+    verdict: Verdict | None
+    """All that the first call found, with every other broken rule."""
+
+    @classmethod
+    def of(cls, status: Status, message: str = "", parameter: str = "", verdict: Verdict | None = None) -> Self:
+        """A status with what there is to say about it."""
+        made = cls(*status)
+        made.message, made.parameter, made.verdict = message, parameter, verdict
+        return made
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is ACLNN_SUCCESS."""
+        return self == SUCCESS
+
+    def __str__(self) -> str:
+        """The name, the code and the message."""
+        return f"{self.name} ({self.code})" + (f": {self.message}" if self.message else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Executor:
+    """A prepared call. Inputs are read and outputs are written when it runs, which it can do any number of times."""
+
+    plan: Plan
+    tensors: Mapping[str, Any]
+    """What was given for each tensor of the operator, by the operator's name for it."""
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of workspace that it takes."""
+        return self.plan.workspace_bytes
+
+    @checked
+    def run(self, workspace: Any = None, *, threads: int = 1) -> Returned:
+        """The status of the second call: ACLNN_SUCCESS with every output written, or ACLNN_ERR_INNER with none.
+
+        `workspace` is any buffer of at least `workspace_size` bytes; None will do where that is 0. Raises BadInput for
+        what is no buffer, where a tensor was only described, and for outputs that are read-only or share memory with
+        each other or within themselves.
+        """
+        described = [name for name, value in self.tensors.items() if isinstance(value, TensorSpec)]
+        if described:
+            names = ", ".join(_vendor_name(self.plan.operator, name) for name in described)
+            raise BadInput(self.plan.operator.api, [f"{names} described without values; give numpy arrays to run it"])
+        size = _bytes_of(workspace)
+        if size is None and self.workspace_size:
+            return Returned.of(INNER, f"workspace: expected {self.workspace_size} B, given null", "workspace")
+        if size is not None and size < self.workspace_size:
+            return Returned.of(INNER, f"workspace: expected {self.workspace_size} B, given {size} B", "workspace")
+        if self.plan.verdict.failing:  # the first call of the convolution accepts what does not fit
+            return Returned.of(INNER, self.plan.verdict.culprit)
+        for name, expected in self._outputs():
+            given = self.tensors[name].shape
+            if given != expected:  # the first call of the convolution does not look at what it will write
+                own = _vendor_name(self.plan.operator, name)
+                return Returned.of(INNER, f"{own}: expected {list(expected)}, given {list(given)}", own)
+        given = {name: value for name, value in self.tensors.items() if value is not None}
+        inputs = {name: value for name, value in given.items() if self.plan.operator.arguments[name].role == INPUT}
+        run(self.plan, inputs, outputs={n: v for n, v in given.items() if n not in inputs}, threads=threads)
+        return Returned.of(SUCCESS)
+
+    def _outputs(self) -> list[tuple[str, tuple[int, ...]]]:
+        """(name, shape) of every output that is given."""
+        call = self.plan.call
+        names = [t.name for t in call.operator.tensors if t.role != INPUT and self.tensors[t.name] is not None]
+        return [(name, shape) for name in names if (shape := call.expected(name)) is not None]
+
+
+@checked
+def get_workspace_size(
+    api: str, /, *parameters: Any, chip: Chip | str | Path, **named: Any
+) -> tuple[Returned, int, Executor | None]:
+    """(status, bytes of workspace, executor) of the first call of `api`; 0 and None where the status is no success.
+
+    `api` is the vendor's name, such as "aclnnGluBackward", with or without "GetWorkspaceSize". Checks run in the
+    vendor's order. An optional tensor may be left out. A tensor with gaps is taken where the document takes it; where
+    it does not, the status is ACLNN_ERR_PARAM_INVALID, as for a format (the document names no status for it).
+
+    Raises BadInput for an api, a parameter or a value that the call cannot even be written with, Unsupported where the
+    vendor has no such operator for the chip.
+    """
+    op = operator_of(api)
+    values = _sorted_out(op, parameters, named)
+    device = chip if isinstance(chip, Chip) else load_chip(chip)
+    call = bind(op, values)
+    verdict = judged(call, device)
+    if verdict.status is None:
+        raise refusal(verdict)
+    refused = _refused(op, verdict, values)
+    if refused is not None:
+        return refused, 0, None
+    plan = planned(call, device)
+    tensors = {name: value for name, value in values.items() if name in op.arguments}
+    return Returned.of(SUCCESS, verdict.note, verdict=verdict), plan.workspace_bytes, Executor(plan, tensors)
+
+
+@checked
+def parameters_of(api: str) -> tuple[str, ...]:
+    """The parameters of the first call of `api` in the vendor's order, but for workspaceSize and executor."""
+    return tuple(_signature(operator_of(api)))
+
+
+@checked
+def operator_of(api: str) -> Operator:
+    """The operator that the vendor calls `api`; raises BadInput with the nearest name if there is none."""
+    known = {op.api: op for op in map(load_operator, operators_shipped())}
+    name = api.removesuffix(FIRST_CALL)
+    if name not in known:
+        hint = did_you_mean(name, known) or f" there are: {', '.join(known)}"
+        raise BadInput("api", [f"{api!r} is not a call;{hint}"])
+    return known[name]
+
+
+def _signature(op: Operator) -> dict[str, str]:
+    """The vendor's name of every parameter, in order, and the operator's own name for it."""
+    inputs = [t for t in op.tensors if t.role == INPUT]
+    outputs = [t for t in op.tensors if t.role != INPUT]
+    names = {t.alias or t.name: t.name for t in inputs}
+    names |= {a.name: a.name for a in op.attributes}
+    return names | {t.alias or t.name: t.name for t in outputs}
+
+
+def _sorted_out(op: Operator, parameters: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of every parameter by the operator's name; raises BadInput with all that is wrong with the call."""
+    signature = _signature(op)
+    order = list(signature)
+    problems = []
+    if len(parameters) > len(order):
+        problems.append(f"{len(parameters)} parameters given, there are {len(order)}: {', '.join(order)}")
+    found = dict(zip(order, parameters, strict=False))
+    for name, value in named.items():
+        if name not in signature:
+            problems.append(f"{name!r} is not a parameter;{did_you_mean(name, order)} there are: {', '.join(order)}")
+        elif name in found:
+            problems.append(f"{name} is given twice")
+        else:
+            found[name] = value
+    optional = {t.alias or t.name for t in op.tensors if t.option}
+    problems += [f"{name} is missing" for name in order if name not in found and name not in optional]
+    for name, value in found.items():
+        if signature[name] in op.arguments and not (value is None or isinstance(value, TensorSpec | np.ndarray)):
+            problems.append(f"{name} is of type {type(value).__name__}, must be a numpy array, a TensorSpec or None")
+        elif signature[name] not in op.arguments and value is None:
+            problems.append(f"{name} is None, must be a number")
+    if problems:
+        raise BadInput(op.api, problems)
+    return {own: found.get(name) for name, own in signature.items()}
+
+
+def _refused(op: Operator, verdict: Verdict, values: Mapping[str, Any]) -> Returned | None:
+    """What the first call returns where it is no success; None where it is."""
+    status = verdict.status or SUCCESS
+    if status not in (PARAM_NULLPTR, PARAM_INVALID):
+        for name, argument in op.arguments.items():
+            value = values.get(name)
+            if argument.contiguous and isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+                own = _vendor_name(op, name)
+                message = f"{own}: expected a contiguous tensor, given strides of {list(value.strides)} B"
+                return Returned.of(PARAM_INVALID, message, own, verdict)
+    if status == SUCCESS:
+        return None
+    parameter = _vendor_name(op, verdict.parameter)
+    message = f"{parameter}: {verdict.culprit}" if parameter else verdict.culprit
+    return Returned.of(status, message, parameter, verdict)
+
+
+def _vendor_name(op: Operator, name: str) -> str:
+    return op.arguments[name].alias or name if name in op.arguments else name
+
+
+def _bytes_of(workspace: Any) -> int | None:
+    """Bytes of a buffer, None for a null pointer; raises BadInput for what is no buffer."""
+    if workspace is None:
+        return None
+    with contextlib.suppress(TypeError):
+        return int(workspace.nbytes) if hasattr(workspace, "nbytes") else memoryview(workspace).nbytes
+    raise BadInput("workspace", [f"a {type(workspace).__name__} is not a buffer of bytes, nor None"])

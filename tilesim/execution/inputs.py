@@ -1,0 +1,128 @@
+"""The inputs of a call: from a file, from arrays alone, or made up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilesim.chip.chip import Chip
+from tilesim.errors import BadInput
+from tilesim.execution.run import conformed, run
+from tilesim.execution.tensor_files import read_arrays
+from tilesim.operators.binding import bind, by_own_names, mapping
+from tilesim.operators.operator import INPUT, Argument, Call, Operator
+from tilesim.operators.shapes import TensorSpec, whole_number
+from tilesim.ops import load_operator
+from tilesim.planning.plan import planned
+from tilesim.program.dtypes import DTYPES, FLOATS, dtype_named, in_dtype, is_float, itemsize, numpy_dtype, rounded
+
+Array = Any
+
+
+def load_inputs(path: str | Path, op: Operator | str, call: Call) -> dict[str, Array]:
+    """The inputs of a call from a file or folder, in the call's dtypes, memory-mapped where they are stored as such.
+
+    Raises BadInput with all problems at once: what cannot be read, names, shapes, dtypes and values that do not match.
+    """
+    operator = load_operator(op)
+    extra = {t.name for t in operator.tensors if t.role != INPUT} | {a.name for a in operator.attributes}
+    arrays = _by_own_names(operator, read_arrays(path))
+    return conformed(call, {name: array for name, array in arrays.items() if name not in extra})
+
+
+def given_from_arrays(op: Operator | str, arrays: Mapping[str, Array], dtype: str | None = None) -> dict[str, Any]:
+    """What arrays say of a call, as `bind` takes it: shapes and dtypes, which options are there, attributes.
+
+    Attributes are arrays of one number. Inputs that are not there are null where they belong to an option. 16-bit
+    floats that come as float32 are of `dtype`; without it, of the first dtype of the operator that has all the values.
+    """
+    operator = load_operator(op)
+    arrays = _by_own_names(operator, arrays)
+    attributes = {a.name for a in operator.attributes} - operator.arguments.keys()
+    names = [t for t in operator.tensors if t.role == INPUT and arrays.get(t.name) is not None]
+    main = dtype_named(dtype) if dtype else _told(operator, [arrays[t.name] for t in names if not t.dtype])
+    given: dict[str, Any] = {n: arrays[n].item() for n in attributes if n in arrays and np.size(arrays[n]) == 1}
+    for t in names:
+        given[t.name] = TensorSpec(arrays[t.name].shape, _spelled(arrays[t.name], t.dtype or main))
+    for t in operator.tensors:
+        if t.role == INPUT and t.option and t.name not in given:
+            given[t.name] = None
+    return given
+
+
+def _by_own_names(op: Operator, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays with every tensor under its own name. Raises BadInput for two that are the same tensor."""
+    problems: list[str] = []
+    found = by_own_names(op, mapping(op, "arrays", arrays), problems)
+    if problems:
+        raise BadInput(op.name, problems)
+    return found
+
+
+def _told(op: Operator, arrays: list[Array]) -> str:
+    """The dtype that the arrays of the operator's own dtype can have."""
+    known = list(dict.fromkeys([op.dtype, *(d for some in op.dtypes.values() for d in some)]))
+    kinds = {array.dtype for array in arrays}
+    for kind in known:
+        if numpy_dtype(kind) in kinds or (kind == "bfloat16" and kinds & {np.dtype(np.uint16), np.dtype("V2")}):
+            return kind
+    return next((kind for kind in known if all(_holds(array, kind) for array in arrays)), op.dtype)
+
+
+def _holds(array: Array, dtype: str) -> bool:
+    try:
+        in_dtype(np.asarray(array), dtype)
+    except BadInput:
+        return False
+    return True
+
+
+def _spelled(array: Array, dtype: str) -> str:
+    """The dtype to state for an array: `dtype` where its elements may stand for that, else its own."""
+    stands = array.dtype in (np.dtype(np.uint16), np.dtype("V2")) if dtype == "bfloat16" else False
+    if stands or (array.dtype == np.float32 and itemsize(dtype) == 2 and is_float(dtype)):
+        return dtype
+    return next((name for name in DTYPES if numpy_dtype(name) == array.dtype), str(array.dtype))
+
+
+def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) -> dict[str, Array]:
+    """Inputs of a call that go together, from a seed: normal, weights divided by the root of what they sum over.
+
+    What a backward needs saved comes from its forward, run at the same inputs; so it needs a chip that has it. On which
+    one does not matter, since results that are no sums over rows do not depend on tiles.
+    """
+    operator = load_operator(op)
+    if (number := whole_number(seed)) is None or number < 0:
+        raise BadInput(operator.name, [f"seed is {seed!r}, must be a whole number of at least 0"])
+    rng = np.random.default_rng(seed)
+    wanted = [t for t in operator.tensors if t.role == INPUT and call.spec(t.name) is not None]
+    forward = load_operator(operator.forward) if operator.forward else None
+    saved = {t.name for t in forward.tensors if t.role != INPUT} if forward else set()
+    drawn = {t.name: np.asarray(_drawn(rng, t, call)) for t in wanted if t.name not in saved}
+    if forward is None or not saved & {t.name for t in wanted}:
+        return drawn
+    shared = {name: array for name, array in drawn.items() if name in forward.arguments}
+    specs = {name: call.specs[name] for name in shared}
+    absent = {t.name: None for t in forward.tensors if t.role == INPUT and t.option and t.name not in shared}
+    known = {a.name: call.attributes[a.name] for a in forward.attributes if a.name in call.attributes}
+    made = run(planned(bind(forward, {**specs, **absent, **known}, dtype=call.dtype), chip), shared).outputs
+    return {t.name: drawn[t.name] if t.name in drawn else made[t.name] for t in wanted}
+
+
+def _drawn(rng: np.random.Generator, argument: Argument, call: Call) -> Array:
+    spec = call.specs[argument.name]
+    if spec is None:
+        raise BadInput(argument.name, ["is null"])
+    if spec.dtype == "bool":
+        return rng.integers(0, 2, spec.shape).astype(bool)
+    if spec.dtype not in FLOATS:
+        return rng.integers(0, 100, spec.shape).astype(numpy_dtype(spec.dtype))
+    sizes = call.operator.sizes
+    fan_in = int(sizes[argument.fan_in].bind(call.dims)) if argument.fan_in else 1
+    values = rng.standard_normal(spec.shape) / math.sqrt(fan_in)
+    values = np.abs(values) if argument.positive else values
+    return values if spec.dtype == "float64" else rounded(values.astype(np.float32), spec.dtype)

@@ -1,0 +1,38 @@
+"""How far the outputs of a run are from the operator's reference in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilesim.errors import BadInput
+from tilesim.execution.run import Run, conformed
+from tilesim.operators.closed_form import Arrays
+from tilesim.operators.reference import Difference, difference
+from tilesim.planning.plan import Plan
+
+
+def verify(run: Run, plan: Plan, inputs: Mapping[str, Any]) -> list[Difference]:
+    """The difference of every output from the reference at these inputs, with the tolerance of the operator and dtype.
+
+    Raises BadInput for an operator that has no reference.
+    """
+    op, call = plan.operator, plan.call
+    if op.reference is None:
+        raise BadInput(op.name, ["there is no reference to compare with"])
+    given = {name: _wide(array) for name, array in conformed(call, inputs).items()}
+    numbers = {**call.dims, **call.attributes}
+    expected = op.reference(given, numbers)
+    sizes: Arrays = op.magnitude(given, numbers) if op.magnitude else {}
+    return [
+        difference(
+            name, array, expected[name], plan.kernel[name].dtype, op.tolerance(name, plan.kernel), sizes.get(name)
+        )
+        for name, array in run.outputs.items()
+    ]
+
+
+def _wide(array: Any) -> Any:
+    return array if array.dtype == np.bool_ else array.astype(np.float64)

@@ -1,0 +1,371 @@
+"""A file of buffers: what a kernel of your own keeps on chip, in numbers and named sizes.
+
+    name = "row sum"
+    counted_from = "size"             # the whole memory, as a compiler counts it; else what the platform shows of it
+
+    [sizes]
+    N = 8192                          # a number is a default, which `--set N=...` replaces
+    BLOCK = { default = 1024, power_of_two = true, most = 65536 }
+    trips = "ceil(N/BLOCK)"           # a text is computed
+
+    [reserve]
+    ub = "10%"                        # or bytes, or { bytes = 8192, reason = "the library's scratch" }
+
+    [[buffers]]
+    name = "x"
+    dtype = "float16"
+    shape = ["BLOCK"]
+    slots = 2                         # two for a double buffer, more for copies that live at once
+
+    [[buffers]]
+    name = "x32"                      # the copy in float32 is a buffer of its own
+    shape = [1, "BLOCK"]
+
+    [fixed]
+    ub = 4096                         # bytes that do not depend on any size
+
+    [caps.tile]
+    of = "BLOCK * 2"
+    most = 131072
+
+    [grid]
+    programs = "ceil(N/BLOCK)"
+    max = 65535                       # what a launch takes at most
+
+A row is padded to 32 bytes and a buffer to the memory's alignment; `pitch` [elements] states the row by hand, `align`
+[bytes] stands in place of both. A buffer can state `bytes` in place of dtype and shape, and a `phase`, if it does not
+live all the time: what different phases use may lie in the same place.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tilesim.chip.tables import Count, CountOrZero, Frozen
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.feasibility.formula import formula
+from tilesim.program.dtypes import dtype_named
+from tilesim.pydantic_errors import problems_of
+
+GRID_MOST: Final = 65535
+"""What a launch takes at most. Source: the programming guide of triton-ascend, limit of coreDim."""
+LEAST_SLOTS: Final = 1
+"""A buffer is there at least once."""
+CAUTION_BYTES: Final = 256
+"""What fits with less to spare is near enough to the edge to say so."""
+
+
+def _written(value: object, info: ValidationInfo) -> object:
+    """A formula as text, from a number or a text; raises ValueError for what is none, whatever the sizes are."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f'is {value!r}, must be a whole number or a formula such as "2*H"')  # noqa: TRY004  (pydantic's)
+    try:
+        made = formula(str(value))
+        if not made.names:
+            made.value({})
+    except BadInput as error:
+        raise ValueError("; ".join(error.problems)) from None
+    sizes = (info.context or {}).get(_SIZES, made.names)
+    unknown = [_unknown(word, sizes) for word in sorted(made.names - set(sizes))]
+    if unknown:
+        raise ValueError("; ".join([f"{value}: {unknown[0]}", *unknown[1:]]))
+    return str(value)
+
+
+def _at_least(least: int) -> AfterValidator:
+    """Raises ValueError for a formula without names that is less; where it has names, it depends on the sizes."""
+
+    def checked(text: str) -> str:
+        made = formula(text)
+        if not made.names and made.value({}) < least:
+            raise ValueError(f"is {text}, must be at least {least}")
+        return text
+
+    return AfterValidator(checked)
+
+
+def _canonical(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return dtype_named(value)
+    except BadInput as error:
+        raise ValueError("; ".join(error.problems)) from None
+
+
+def _sized(value: object) -> object:
+    """A size as a table, from a number or a text; raises ValueError for anything else."""
+    if isinstance(value, int | float | bool) and type(value) is not int:
+        raise ValueError(f"is {value!r}, must be a whole number, a formula or a table")
+    return {"default": value} if isinstance(value, int) else {"formula": value} if isinstance(value, str) else value
+
+
+Written = Annotated[str, BeforeValidator(_written)]
+"""A whole number or a formula."""
+Extent = Annotated[Written, _at_least(0)]
+"""One that is no less than 0."""
+Dtype = Annotated[str, BeforeValidator(_canonical)]
+"""A dtype by any of its names."""
+_SIZES: Final = "sizes"
+"""Where the context of a validation has the names of all sizes."""
+Space = Literal["ub", "l1", "l0a", "l0b", "l0c"]
+"""A memory of one core."""
+
+
+class NamedSize(Frozen):
+    """A named size [elements]: given with a default, or computed by a formula."""
+
+    default: int | None = None
+    """Its value where none is given."""
+    formula: Written | None = None
+    """How it follows from other sizes."""
+    least: CountOrZero = 1
+    """It is at least this."""
+    most: Count | None = None
+    """It is at most this."""
+    multiple_of: Count = 1
+    """It is a multiple of this."""
+    power_of_two: bool = False
+    """It is a power of two."""
+    about: str = ""
+    """What it is."""
+
+    @model_validator(mode="after")
+    def _given_or_computed(self) -> Self:
+        if self.formula is not None and (self.default is not None or self.power_of_two):
+            raise ValueError("has a formula, so that it takes no default and no power_of_two")
+        return self
+
+
+class OneBuffer(Frozen):
+    """One buffer."""
+
+    memory: Space = "ub"
+    """Where it lies."""
+    dtype: Dtype | None = None
+    """Of its elements; the file's where it is not stated."""
+    shape: list[Extent] | None = None
+    """[elements]"""
+    bytes: Extent | None = None
+    """In place of dtype and shape [bytes]."""
+    slots: Annotated[Written, _at_least(LEAST_SLOTS)] = "1"
+    """How many of it there are."""
+    pitch: Extent | None = None
+    """The last axis as it is allocated [elements]."""
+    align: Count | None = None
+    """What rows and the buffer are rounded up to [bytes]."""
+    phase: str = ""
+    """When it lives; "" for all the time."""
+    note: str = ""
+    """What it is for."""
+
+    @model_validator(mode="after")
+    def _has_one_size(self) -> Self:
+        if (self.shape is None) == (self.bytes is None):
+            raise ValueError("must have either a shape or bytes")
+        if self.shape is not None and not self.shape:
+            raise ValueError("has an empty shape")
+        if self.bytes is not None and (self.pitch is not None or self.dtype is not None):
+            raise ValueError("has bytes, so that dtype and pitch mean nothing")
+        return self
+
+    def formulas(self) -> dict[str, str]:
+        """Every formula of it by where it stands."""
+        found = {f"shape[{i}]": text for i, text in enumerate(self.shape or ())}
+        rest = {"bytes": self.bytes, "slots": self.slots, "pitch": self.pitch}
+        return found | {key: text for key, text in rest.items() if text is not None}
+
+
+class Kept(Frozen):
+    """What is kept back of a memory, in bytes or as a share of it."""
+
+    bytes: CountOrZero = 0
+    """[bytes]"""
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Of the memory, from 0 to 1."""
+    reason: str = ""
+    """What for."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_words(cls, value: object) -> object:
+        if isinstance(value, str):
+            try:
+                return {"share": float(value.strip().removesuffix("%")) / 100} if value.strip().endswith("%") else value
+            except ValueError:
+                raise ValueError(f'is {value!r}, must be bytes, a share such as "10%" or a table') from None
+        return {"bytes": value} if type(value) is int else value
+
+
+class Cap(Frozen):
+    """A bound on a formula."""
+
+    of: Written
+    """What is bounded."""
+    most: Written | None = None
+    """It is at most this."""
+    least: Written | None = None
+    """It is at least this."""
+    multiple_of: Count = 1
+    """It is a multiple of this."""
+    reason: str = ""
+    """Why."""
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> Self:
+        if self.most is None and self.least is None and self.multiple_of == 1:
+            raise ValueError("bounds nothing: give it most, least or multiple_of")
+        return self
+
+
+class Grid(Frozen):
+    """How many programs are launched."""
+
+    programs: Written
+    """Their number, the product of all axes."""
+    max: Count = GRID_MOST
+    """As many does a launch take."""
+
+
+class BufferFile(Frozen):
+    """Everything that a file of buffers says."""
+
+    name: str = "buffers"
+    """What the buffers belong to."""
+    about: str = ""
+    """What that is."""
+    source: str = ""
+    """Where the buffers were read."""
+    dtype: Dtype = "float32"
+    """Of the buffers that do not state their own."""
+    counted_from: Literal["visible", "size"] = "visible"
+    """Whether a memory counts as far as the platform shows it, or whole."""
+    caution_bytes: CountOrZero = CAUTION_BYTES
+    """What fits with less to spare is a caution [bytes]."""
+    sizes: dict[str, Annotated[NamedSize, BeforeValidator(_sized)]] = Field(default_factory=dict)
+    """The named sizes."""
+    buffers: dict[str, OneBuffer] = Field(default_factory=dict)
+    """The buffers by name."""
+    reserve: dict[Space, Kept] = Field(default_factory=dict)
+    """What is kept back, by memory."""
+    fixed: dict[Space, CountOrZero] = Field(default_factory=dict)
+    """Bytes that are in use whatever the sizes, by memory."""
+    caps: dict[str, Cap] = Field(default_factory=dict)
+    """Bounds that have nothing to do with memory, by name."""
+    grid: Grid | None = None
+    """The launch."""
+
+    @field_validator("sizes")
+    @classmethod
+    def _sizes_known(cls, sizes: dict[str, NamedSize]) -> dict[str, NamedSize]:
+        problems = []
+        known: set[str] = {name for name, size in sizes.items() if size.formula is None}
+        for name, size in sizes.items():
+            if not name.isidentifier():
+                problems.append(f"{name!r} is not a name")
+            if size.formula is not None:
+                unknown = formula(size.formula).names - known
+                problems += [f"{name} = {size.formula}: {_unknown(word, known)} (above it)" for word in sorted(unknown)]
+                known.add(name)
+        if problems:
+            raise ValueError("; ".join(problems))
+        return sizes
+
+
+def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferFile:
+    """The buffers that a TOML file or a mapping of the same form describes. Raises BadInput with all problems."""
+    if isinstance(source, BufferFile):
+        return source
+    subject, data = _read(source)
+    problems: list[str] = []
+    whole = _in_full({"name": subject.removesuffix(".toml"), **data}, problems)
+    named = whole["sizes"]
+    context = {_SIZES: tuple(n for n in named if isinstance(n, str))} if isinstance(named, Mapping) else {}
+    made = BufferFile()
+    try:
+        made = BufferFile.model_validate(whole, context=context)
+    except ValidationError as error:
+        problems += problems_of(error, BufferFile)
+    if problems:
+        raise BadInput(subject, problems)
+    if not made.buffers and not made.fixed and not made.caps and made.grid is None:
+        raise BadInput(subject, ["has no buffers"])
+    return made
+
+
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """What to call a source, and its data."""
+    if isinstance(source, Mapping):
+        return str(source.get("name", "buffers")), source
+    path = Path(source)
+    try:
+        return path.name, tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(str(source), [f"is not TOML: {error}"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not text in UTF-8"
+        raise BadInput(str(source), [f"cannot be read: {reason}".lower()]) from None
+
+
+def _in_full(data: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """Data with all that it leaves out: a plain reserve is of the unified buffer; without sizes, every name is one."""
+    whole = dict(data)
+    for key in ("buffers", "caps"):
+        if isinstance(whole.get(key), list):
+            whole[key] = _by_name(key, whole[key], problems)
+    if isinstance(whole.get("reserve"), int | str):
+        whole["reserve"] = {"ub": whole["reserve"]}
+    if "sizes" not in whole:
+        parts = [whole.get(key) for key in ("buffers", "caps", "grid")]
+        whole["sizes"] = {name: {} for name in sorted(_names_in(parts))}
+    return whole
+
+
+def _by_name(key: str, tables: list[Any], problems: list[str]) -> dict[str, object]:
+    """A list of tables with names, by name; those without a name of their own have their number, and are problems."""
+    found: dict[str, object] = {}
+    for number, one in enumerate(tables, 1):
+        name = one.get("name") if isinstance(one, Mapping) else None
+        if not isinstance(name, str) or not name:
+            problems.append(f"{key}: number {number} has no name")
+            name = f"number {number}"
+        elif name in found:
+            problems.append(f"{key}: {name!r} is there twice")
+            name = f"number {number}, {name}"
+        found[name] = {k: inner for k, inner in one.items() if k != "name"} if isinstance(one, Mapping) else one
+    return found
+
+
+_WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "programs")
+"""The keys whose texts are formulas."""
+
+
+def _names_in(value: object, *, written: bool = False) -> set[str]:
+    """The names in the formulas of data that is not checked yet."""
+    if isinstance(value, Mapping):
+        return {n for key, one in value.items() for n in _names_in(one, written=written or key in _WRITTEN_KEYS)}
+    if isinstance(value, list):
+        return {n for one in value for n in _names_in(one, written=written)}
+    if not written or not isinstance(value, str):
+        return set()
+    try:
+        return set(formula(value).names)
+    except BadInput:  # told where the field is checked
+        return set()
+
+
+def _unknown(word: str, known: Any) -> str:
+    return f"{word!r} is not a size;{did_you_mean(word, known)}".rstrip(";")

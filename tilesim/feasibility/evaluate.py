@@ -1,0 +1,97 @@
+"""What rules and inequalities say about a call on a chip: the facts that verdicts, limits and remedies are made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilesim.chip.chip import Chip
+from tilesim.feasibility.inequalities import Inequality, inequalities
+from tilesim.operators.binding import resized
+from tilesim.operators.operator import Call, Finding
+from tilesim.operators.rules import rules_of
+from tilesim.operators.unknown_sizes import unknown_sizes
+from tilesim.program.recorder import Kernel
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An inequality at the sizes of a call: both sides in bytes, at the smallest tiles."""
+
+    inequality: Inequality
+    left_bytes: int
+    right_bytes: int
+
+    @property
+    def phase(self) -> str:
+        """The phase that it is about."""
+        return self.inequality.phase
+
+    @property
+    def memory(self) -> str:
+        """The memory, or the pool that the operator keeps back."""
+        return self.inequality.memory
+
+    @property
+    def text(self) -> str:
+        """The inequality in words, `13H <= 62448 - 16⌈C/8⌉ words`."""
+        return self.inequality.text
+
+    @property
+    def slack_bytes(self) -> int:
+        """Bytes that are left over; negative where it does not hold."""
+        return self.right_bytes - self.left_bytes
+
+
+def findings(call: Call, chip: Chip) -> list[Finding]:
+    """What every rule says, in the vendor's order, after the rule that the chip is a product of the operator."""
+    return [rule.apply(call, chip) for rule in rules_of(call.operator)]
+
+
+def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
+    """The inequalities of a call's kernel; none where the operator does not exist for the chip and dtype."""
+    return _inequalities(call.operator.record(call, chip), chip) if exists(call, chip) else ()
+
+
+def exists(call: Call, chip: Chip) -> bool:
+    """Whether there is a kernel of the operator for the chip and the dtype."""
+    return call.dtype in call.operator.dtypes.get(chip.family, ())
+
+
+def balances(call: Call, chip: Chip) -> list[Balance]:
+    """Every inequality at the sizes of a call, an empty axis as one of 1: documents ask for the same capacity then.
+
+    There are none where a size is not known or below its least.
+    """
+    if not call.complete:
+        return []
+    whole = lifted(call)
+    env = whole.env
+    return [Balance(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(whole, chip)]
+
+
+def lifted(call: Call) -> Call:
+    """The call with no dim below its least or below 1."""
+    least = {d.name: max(d.least, 1) for d in call.operator.dims}
+    changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}
+    return resized(call, changes) if changes else call
+
+
+def undecided(call: Call, chip: Chip) -> list[str]:
+    """What a verdict on a call would have to know, a line for every size; none where a rule is broken in any case."""
+    unknown = unknown_sizes(call)
+    return unknown if unknown and all(finding.ok for finding in findings(call, chip)) else []
+
+
+def passes(call: Call, chip: Chip) -> bool:
+    """Whether every size is known and every rule and every inequality holds."""
+    if len(call.dims) < len(call.operator.dims):
+        return False
+    rules = rules_of(call.operator)
+    return all(rule.apply(call, chip).ok for rule in rules) and all(b.slack_bytes >= 0 for b in balances(call, chip))
+
+
+@functools.lru_cache(maxsize=256)
+def _inequalities(kernel: Kernel, chip: Chip) -> tuple[Inequality, ...]:
+    return tuple(inequalities(kernel, chip))

@@ -1,0 +1,112 @@
+"""The feasibility inequalities of a kernel, one per phase and memory, derived from its recorded buffers.
+
+A phase fits if the bytes of its buffers do not exceed what the memory has left once static buffers and what the
+operator keeps back are taken off. Both sides are polynomials in the dims and tile sizes; nothing is typed in by hand.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilesim.chip.chip import Chip
+from tilesim.program.buffers import Buffer
+from tilesim.program.isa import SPACES
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import ZERO, Env, Size
+
+WORD_BYTES = 4
+"""Documents count the unified buffer in words of 32 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inequality:
+    """left <= right [bytes]: the buffers of `phase` in `memory` against the bytes that are left for them."""
+
+    phase: str
+    memory: str
+    terms: tuple[tuple[Buffer, Size], ...]
+    right: Size
+    minimum: Mapping[str, int]
+    """The tile sizes of the phase at their smallest, under which a shape must fit."""
+
+    @functools.cached_property
+    def left(self) -> Size:
+        """Bytes of all buffers."""
+        return sum((b for _, b in self.terms), ZERO)
+
+    def left_bytes(self, env: Env) -> int:
+        """The left side, at the smallest tiles unless `env` has others; `env` may hold arrays."""
+        value: int = self.left.bind({**self.minimum, **env})
+        return value
+
+    def right_bytes(self, env: Env) -> int:
+        """The right side."""
+        value: int = self.right.bind({**self.minimum, **env})
+        return value
+
+    def slack_bytes(self, env: Env) -> int:
+        """Bytes that are left over; negative where it does not fit."""
+        return self.right_bytes(env) - self.left_bytes(env)
+
+    def holds(self, env: Env) -> bool:
+        """Whether it fits."""
+        return self.slack_bytes(env) >= 0
+
+    @property
+    def text(self) -> str:
+        """The inequality at the smallest tiles in words of 32 bits, as documents write it, or in bytes."""
+        left, right = self.left.substitute(self.minimum), self.right.substitute(self.minimum)
+        if all(c % WORD_BYTES == 0 for side in (left, right) for _, c in side.terms):
+            return f"{_divided(left)} <= {_divided(right)} words"
+        return f"{left} <= {right} bytes"
+
+    def largest(self, tile: str, env: Env, cap: int, multiple_of: int = 1) -> int:
+        """The largest `tile` up to `cap` that fits, a multiple of `multiple_of` or the cap itself; 0 if none."""
+
+        def ok(value: int) -> bool:
+            return self.holds({**env, tile: value})
+
+        if cap <= 0 or not ok(min(multiple_of, cap)):
+            return 0
+        if ok(cap):
+            return cap
+        low, high = 1, -(-cap // multiple_of)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if ok(middle * multiple_of) else (low, middle)
+        return low * multiple_of
+
+
+def _divided(size: Size) -> Size:
+    return Size(tuple((m, c // WORD_BYTES) for m, c in size.terms))
+
+
+def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
+    """Every inequality of the kernel on the chip: phases in order, then the pools that the operator keeps back."""
+    out: list[Inequality] = []
+    for phase in kernel.phases:
+        minimum = {tile.name: tile.multiple_of for tile in phase.tiles.values()}
+        for memory in SPACES[phase.core_kind]:
+            mine = [b for b in phase.buffers if b.space == memory and not b.pool]
+            if mine or memory == "ub":
+                terms = tuple((b, b.bytes) for b in mine)
+                out.append(Inequality(phase.name, memory, terms, budget(kernel, chip, memory), minimum))
+        out += [_pool(phase, name, minimum) for name in kernel.reserves if any(b.pool == name for b in phase.buffers)]
+    return out
+
+
+def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
+    """Bytes of a memory that a phase may use; of the unified buffer, less the static buffers and what is kept back."""
+    table = chip.memory.on_chip(memory)
+    if memory != "ub":
+        return Size.of(table.visible_bytes)
+    whole = table.size_bytes if kernel.counted_from == "size" else table.visible_bytes
+    kept = sum(r.bytes for r in kernel.reserves.values())
+    return sum((-b.bytes for b in kernel.statics), Size.of(whole - kept))
+
+
+def _pool(phase: Phase, name: str, minimum: Mapping[str, int]) -> Inequality:
+    mine = tuple((b, b.bytes) for b in phase.buffers if b.pool == name)
+    return Inequality(phase.name, name, mine, Size.of(phase.kernel.reserves[name].bytes), minimum)

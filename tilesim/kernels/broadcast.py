@@ -1,0 +1,252 @@
+"""Instructions of two operands whose shapes broadcast, as numpy does it: one kernel for each pattern of merged axes.
+
+    [4096, 2560] + [2560]      "1=": a part of the row is loaded once and used for all rows of a core
+    [4096, 256] + [4096, 1]    "=1": a value a row, spread over the columns of a tile
+    [4096, 2560] + [4096, 1]   "=1 long": a tile has one row, and takes its value as a scalar
+    [4096, 2560] + [1]         "1": one value
+    [2, 64, 49] + [64, 1]      "1=1": tiles are of the last two axes, a loop runs over those before them
+
+Shapes that are equal once merged are one axis, split and cut like that of any elementwise operator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from tilesim.chip.chip import Chip
+from tilesim.kernels.elementwise import EMPTY, UNIT, Tile, copy_elements, flat_tiles
+from tilesim.kernels.rows import LONG, NARROW, rows_of_a_copy
+from tilesim.operators.axes import BOTH, FIRST, SECOND, Merged, merged
+from tilesim.operators.operator import Call, Option
+from tilesim.program import dtypes
+from tilesim.program.buffers import BLOCK_BYTES, Buffer, Range, Value
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import ONE, ZERO, Size, ceil_div, dim
+
+CHOICES = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
+"""Options of `two_operands`: they change when a kernel does what, not what it computes."""
+SHORT_BURSTS = 1.5
+"""So much more must the other axes leave to one core before rows are cut between cores, which makes bursts short.
+
+A guess, without a source.
+"""
+LACKS = {"x1": SECOND, "x2": FIRST}
+"""Of every operand, the kind of axes that it does not have."""
+
+
+def axes_of(call: Call) -> Merged:
+    """The merged axes of the operands of a call; none while a shape is not known or where they do not broadcast."""
+    first, second = (call.spec(name) for name in LACKS)
+    return Merged("", ()) if first is None or second is None else merged(first.shape, second.shape)
+
+
+def is_broadcast(call: Call) -> bool:
+    """Whether an operand of a call has fewer elements than its result."""
+    return any(pattern.spread for pattern in call.operator.patterns.values()) and axes_of(call).spread
+
+
+def axis_sizes(call: Call) -> Mapping[str, int]:
+    """The sizes that kernels know as axis1, axis2, ...: those of the merged axes, where an operand lacks one of them.
+
+    Of the EMPTY variant, which has no axes, axis1 has all elements of x1 and axis2 all of x2.
+    """
+    found = axes_of(call)
+    sizes = found.sizes if found.spread else ()
+    if found.has_no_elements:
+        sizes = tuple(math.prod(spec.shape) for name in LACKS if (spec := call.spec(name)) is not None)
+    return {f"axis{i}": size for i, size in enumerate(sizes, 1)}
+
+
+def variant(call: Call, chip: Chip) -> str:
+    """The pattern of the axes, "" for one shape; of several axes also which one cores share out, in steps of what.
+
+    That is the axis of which the core with most to do gets least, the first of equals; a step is no fewer elements than
+    of one flat axis.
+    """
+    axes = axes_of(call)
+    word, sizes = axes
+    if axes.has_no_elements:
+        return EMPTY
+    if len(word) < 2:
+        return word if axes.spread else ""
+    whole = math.prod(sizes)
+    steps = [-(-UNIT * size // whole) for size in sizes[:-1]] + [UNIT]
+    shares = [_share(size, step, chip.cores.vector) for size, step in zip(sizes, steps, strict=True)]
+    shares[-1] *= SHORT_BURSTS
+    best = shares.index(min(shares))
+    return f"{word} axis{best + 1} by {steps[best]} {_layout(axes, call.dtype, chip)}".rstrip()
+
+
+def _layout(axes: Merged, dtype: str, chip: Chip) -> str:
+    """NARROW, LONG or "" for the rows of a tile."""
+    row_bytes = axes.sizes[-1] * dtypes.itemsize(dtype)
+    a_value_a_row = axes.word[-1] != BOTH and set(axes.word) in ({BOTH, FIRST}, {BOTH, SECOND})
+    if row_bytes < BLOCK_BYTES:
+        return NARROW
+    return LONG if a_value_a_row and 2 * row_bytes > chip.tiling.copy_bytes else ""
+
+
+def _share(size: int, step: int, cores: int) -> float:
+    """What the core with most to do gets of an axis that is shared out in steps: 0 to 1, 1 for all of it."""
+    return min(1.0, -(-size // (step * cores)) * step / size)
+
+
+def two_operands(op: str, scalar: str, share: Size | None = None) -> Callable[[Kernel], None]:
+    """The kernel of an instruction of two operands: in their own dtype, bfloat16 through float32.
+
+    `scalar` is the instruction for a tile and one value. Without `double_buffer` a tile waits for the one before;
+    `spread` puts half a round of bank groups between the operands, so that a vector of one is not read from the groups
+    of the other; with `bypass` operands that are read once, as they lack no axis, are read past the L2 cache, which
+    leaves it to the result. Cores share operands of one shape out in multiples of `share` elements, if told.
+    """
+
+    def kernel(k: Kernel) -> None:
+        if k.variant == EMPTY:
+            for i, name in enumerate(LACKS, 1):
+                k.shaped(name, dim(f"axis{i}"))
+            k.route = EMPTY
+            return
+        if k.options.get("bypass"):
+            k.bypass(*(name for name, lack in LACKS.items() if lack not in k.variant.partition(" ")[0]))
+        with k.vector(k.name) as p:
+            if not k.variant:
+                _one_shape(k, p, op, share)
+            elif k.variant in LACKS.values():
+                _one_value(k, p, scalar)
+            else:
+                _Grid(k, p).record(op, scalar)
+
+    return kernel
+
+
+def _slots(k: Kernel) -> int:
+    return 2 if k.options.get("double_buffer", True) else 1
+
+
+def _wide(k: Kernel) -> bool:
+    return k.dtype == "bfloat16"
+
+
+def _result(k: Kernel, t: Tile) -> Buffer:
+    return t.room("y") if _wide(k) else t.buffer("yOut", k.dtype, t.slots)
+
+
+def _gap(k: Kernel, p: Phase) -> None:
+    if k.options.get("spread"):
+        p.buffer("gap", UNIT, "float32", reserved=True)
+
+
+def _one_shape(k: Kernel, p: Phase, op: str, share: Size | None) -> None:
+    for t in flat_tiles(k, p, slots=_slots(k), share=share):
+        first = t.load("x1", widen=_wide(k))
+        _gap(k, p)
+        second = t.load("x2", widen=_wide(k))
+        t.store(p.emit(op, first, second, out=_result(k, t)), "y")
+
+
+def _one_value(k: Kernel, p: Phase, scalar: str) -> None:
+    """All elements of one operand and the one value of the other, which is loaded once a core."""
+    one, other = ("x2", "x1") if k.variant == FIRST else ("x1", "x2")
+    whole = k.shaped(one, 1)
+    value = Tile(k, p, lambda _: whole[:], (Size.of(1),)).load(one, widen=_wide(k))
+    _gap(k, p)
+    for t in flat_tiles(k, p, slots=_slots(k)):
+        t.store(p.emit(scalar, t.load(other, widen=_wide(k)), value[0], out=_result(k, t)), "y")
+
+
+class _Grid:
+    """Tiles of the last two axes in a loop over those before them.
+
+    The axes of the operand with fewer elements are the outer loops, so that a part of it is loaded once for all tiles
+    that use it. Where rows are LONG and it has a value for each, a tile is of one row: the values come a block of rows
+    at a time, and each goes to its row as a scalar.
+    """
+
+    def __init__(self, k: Kernel, p: Phase) -> None:
+        self.k, self.p = k, p
+        self.word, self.split, _, step, *layout = k.variant.split()
+        self.step, self.narrow, self.long = int(step), NARROW in layout, LONG in layout
+        self.sizes = [dim(f"axis{i}") for i in range(1, len(self.word) + 1)]
+        self.row, self.column = len(self.sizes) - 2, len(self.sizes) - 1
+        self.axes = {name: [i for i, kind in enumerate(self.word) if kind != lack] for name, lack in LACKS.items()}
+        for name, axes in self.axes.items():
+            k.shaped(name, *(self.sizes[i] for i in axes))
+        self.fewer = "x2" if FIRST in self.word else "x1"
+        self.axes["y"] = list(range(len(self.sizes)))
+        k.shaped("y", *self.sizes)
+        self.tiles = self._tiles()
+        self.inner = (self.column,) if self.long else (self.row, self.column)
+        self.at: dict[int, Range] = {self.column: Range(ZERO, self.sizes[self.column])} if self.narrow else {}
+        self.values: dict[str, Value] = {}
+
+    def _tiles(self) -> dict[int, Size]:
+        """The tile of each of the last two axes: of a good copy, parts of long rows about equal."""
+        length, most = self.sizes[self.column], copy_elements(self.k.dtype)
+        if self.narrow:
+            return {self.row: rows_of_a_copy(self.k, self.p, length)}
+        block = BLOCK_BYTES // dtypes.itemsize(self.k.dtype)
+        equal = ceil_div(length, ceil_div(length, most))
+        columns = self.p.tile("columns", equal, block, "no larger copy gains anything")
+        if self.long:
+            return {self.row: self.p.tile("block", most, 1, "no larger copy gains anything"), self.column: columns}
+        return {self.row: rows_of_a_copy(self.k, self.p, columns), self.column: columns}
+
+    def record(self, op: str, scalar: str) -> None:
+        """Record the loops, the loads, the instruction `op`, or `scalar` for one value a row, and the store."""
+        order = sorted(self.axes["y"], key=lambda axis: axis not in self.axes[self.fewer])
+        self._loops([axis for axis in order if axis not in self.at], scalar if self.long else op)
+
+    def _loops(self, axes: Sequence[int], op: str) -> None:
+        """Record the loops over `axes` inside each other; an operand is loaded as soon as all its axes are known."""
+        if not axes:
+            self._tile(op)
+            return
+        axis, *rest = axes
+        last = "block" if self.long else "row"
+        name = {self.row: last, self.column: "column"}.get(axis, f"axis{axis + 1}")
+        split = "ceil" if self.split == f"axis{axis + 1}" else ""
+        unit = self.step if split else 1
+        for n in self.p.loop(name, self.sizes[axis], self.tiles.get(axis, 1), split=split, unit=unit):
+            self.at[axis] = n
+            if self.long and axis == self.row:
+                block = self._load(self.fewer, (self.row,))
+                for one in self.p.loop("row", n.size):
+                    self.at[axis] = Range(n.start + one.start, ONE)
+                    self.values[self.fewer] = block[one.start]
+                    self._loops(rest, op)
+                continue
+            for operand in LACKS:
+                if operand not in self.values and self.at.keys() >= set(self.axes[operand]):
+                    self.values[operand] = self._load(operand, self.inner)
+            self._loops(rest, op)
+
+    def _load(self, name: str, inner: Sequence[int]) -> Value:
+        if self.values:
+            _gap(self.k, self.p)
+        return self._of(name, inner).load(name, widen=_wide(self.k))
+
+    def _of(self, name: str, inner: Sequence[int]) -> Tile:
+        """The part of a tensor that belongs to the tile, with the axes `inner` that it has."""
+        axes = self.axes[name]
+        key = tuple(self.at[i] if i in inner else self.at[i].start for i in axes)
+        shape = tuple(self.at[i].size for i in axes if i in inner)
+        side_by_side = shape if self.narrow and len(shape) > 1 else None
+        return Tile(self.k, self.p, lambda tensor: tensor[key], shape, _slots(self.k), side_by_side)
+
+    def _tile(self, op: str) -> None:
+        tile = self._of("y", self.inner)
+        out = _result(self.k, tile)
+        if self.long:
+            (full,) = (name for name in LACKS if name != self.fewer)
+            tile.store(self.p.emit(op, self.values[full], self.values[self.fewer], out=out), "y")
+            return
+        first, second = (self._whole(name, out) for name in LACKS)
+        tile.store(self.p.emit(op, first, second, out=out), "y")
+
+    def _whole(self, name: str, out: Buffer) -> Value:
+        """An operand of the tile's shape: as it is, a row for all rows, or a value a row spread over the columns."""
+        value = self.values[name]
+        if self.row not in self.axes[name]:
+            return value.over(self.at[self.row].size)
+        return value if self.column in self.axes[name] else self.p.broadcast(value, out=out)

@@ -1,0 +1,91 @@
+"""Operators on rows: tiles of whole rows, as many as fit, split over cores by rows.
+
+Rows shorter than a block of 32 bytes lie side by side, without padding, so that a tile is one burst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tilesim.chip.chip import Chip
+from tilesim.kernels.elementwise import UNIT, Tile, copy_elements
+from tilesim.program import dtypes
+from tilesim.program.buffers import BLOCK_BYTES, Range, Tensor, View, view
+from tilesim.program.recorder import Kernel, Phase, Target
+from tilesim.program.sizes import ONE, Size, align, ceil_div, dim
+
+NARROW = "narrow"
+"""The variant for rows shorter than a block."""
+LONG = "long"
+"""The variant for rows of which not one fits."""
+
+
+@dataclass(frozen=True)
+class RowTile(Tile):
+    """A tile of whole rows; `of_row` is the part of a tensor that has one value a row."""
+
+    of_row: Callable[[Tensor], View] = view
+
+
+def row_variant(chip: Chip, dtype: str, row: int, bytes_per_element: int, resident_bytes: int = 0) -> str:
+    """NARROW, LONG or "" for rows of `row` elements that take so many bytes each, beside `resident_bytes`."""
+    if 0 < row * dtypes.itemsize(dtype) < BLOCK_BYTES:
+        return NARROW
+    return LONG if row * bytes_per_element + resident_bytes > chip.memory.ub.visible_bytes * 0.98 else ""
+
+
+def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> Iterator[RowTile]:
+    """The one symbolic tile of a phase over `rows` whole rows of `row` elements."""
+    for n in p.loop("row", rows, p.tile("rows"), split="ceil"):
+        side_by_side = (n.size, row) if k.variant == NARROW else None
+        yield RowTile(
+            k,
+            p,
+            lambda tensor, n=n: tensor.reshape(rows, row)[n],  # type: ignore[misc]
+            (n.size, row),
+            slots,
+            side_by_side,
+            lambda tensor, n=n: tensor.reshape(rows)[n],  # type: ignore[misc]
+        )
+
+
+def column_tiles(k: Kernel, p: Phase, row: Size, carry: Sequence[Target] = ()) -> Iterator[Range]:
+    """The one symbolic tile along a long row, of a good copy; passes over the same row take the same tile."""
+    if "columns" not in p.tiles:
+        p.tile("columns", copy_elements(k.dtype), UNIT, "no larger copy gains anything")
+    yield from p.loop("column", row, dim("columns", UNIT), carry=carry)
+
+
+def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
+    """The tile of as many rows of `pitch` elements as a good copy has."""
+    return p.tile("rows", ceil_div(copy_elements(k.dtype) + 1, pitch) - 1, 1, "no larger copy gains anything")
+
+
+def parts_of(variant: str) -> int:
+    """The number of parts that a variant ends with, 0 if it names none."""
+    last = variant.rpartition(" ")[2]
+    return int(last) if last.isdigit() else 0
+
+
+def part_tile(p: Phase, name: str, row: Size, parts: int) -> Size:
+    """The tile that cuts a row into so many parts, equal but for whole vectors: cores that are dealt them get alike."""
+    return p.tile(name, ceil_div(row, parts * UNIT) * UNIT, UNIT, "equal parts of a row")
+
+
+def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) -> Iterator[tuple[Range, Range]]:
+    """(rows, columns) of the one symbolic tile of a phase over both axes, of a good copy of every tensor.
+
+    Whole rows where they are short, parts of one where they are long; cores share out the rows. With `parts` every row
+    is cut into as many at least, and cores are dealt parts of all rows.
+    """
+    most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
+    if parts:
+        for c in p.loop("column", row, part_tile(p, "columns", row, parts), split="dealt", rows=rows):
+            yield Range(c.row, ONE), c
+        return
+    columns = p.tile("columns", most, block, "no larger copy gains anything")
+    pitch = align(columns, block)
+    for n in p.loop("row", rows, rows_of_a_copy(k, p, pitch), split="ceil"):
+        for c in p.loop("column", row, columns):
+            yield n, c

@@ -1,0 +1,253 @@
+"""A user's profile against the model: predicted and measured time of every kernel, ranked by what could be gained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilesim.chip.chip import Chip, load_chip
+from tilesim.errors import TilesimError
+from tilesim.measured.error_bands import Accuracy, accuracy
+from tilesim.measured.predict import Prediction, predict
+from tilesim.measured.profile import Profiled, read_profile
+from tilesim.measured.profiled_calls import Case, Unmapped, case_of
+from tilesim.notebook_repr import Shown
+from tilesim.operators.shapes import shape_text
+from tilesim.plural import several
+
+
+@dataclass(frozen=True)
+class KernelComparison:
+    """All calls of one kernel with the same shapes and dtypes. Times are of one call, means over the calls.
+
+    Where the profile has no durations the measured time is None, and so is what is made of it.
+    """
+
+    kind: str
+    """The profiler's type."""
+    operator: str
+    """Our operator."""
+    dtype: str
+    shapes: tuple[tuple[int, ...], ...]
+    calls: int
+    measured_us: float | None
+    predicted_us: float
+    fixed_us: float
+    """What of the prediction is there without any work."""
+    fixed_from: str
+    """The chip's table that it comes from: "kernels.<operator>", or "launch" where the kernel has no entry."""
+    pipes_us: Mapping[str, tuple[float, float]]
+    """Pipe -> (measured, predicted), where both are known."""
+    accuracy: Accuracy = field(repr=False)
+    note: str = ""
+    """Where it is predicted as something else than it is called: as what, and why."""
+
+    @property
+    def gain_us(self) -> float | None:
+        """What all calls together take longer than predicted; below 0 if they are faster."""
+        return None if self.measured_us is None else (self.measured_us - self.predicted_us) * self.calls
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured by predicted time; None for a prediction of no time."""
+        return None if self.measured_us is None or not self.predicted_us else self.measured_us / self.predicted_us
+
+    @property
+    def shapes_text(self) -> str:
+        """The shapes of its inputs in one line."""
+        return " ".join(map(shape_text, self.shapes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Its figures as plain data."""
+        return {
+            "type": self.kind,
+            "operator": self.operator,
+            "dtype": self.dtype,
+            "shapes": [list(shape) for shape in self.shapes],
+            "calls": self.calls,
+            "measured_us": _rounded(self.measured_us),
+            "predicted_us": round(self.predicted_us, 3),
+            "fixed_us": round(self.fixed_us, 3),
+            "fixed_from": self.fixed_from,
+            "ratio": _rounded(self.ratio),
+            "gain_us": _rounded(self.gain_us),
+            "pipes": {
+                pipe: {"measured_us": round(measured, 3), "predicted_us": round(predicted, 3)}
+                for pipe, (measured, predicted) in self.pipes_us.items()
+            },
+            "accuracy": str(self.accuracy),
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Left:
+    """Kernels that are not compared: their type, why, how many calls and how much time, 0 for calls without one."""
+
+    kind: str
+    reason: str
+    calls: int
+    time_us: float
+    pipes_us: Mapping[str, float] = field(default_factory=dict)
+    """The measured time of every pipe of the first call, where the profile has them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields as plain data."""
+        return vars(self) | {"time_us": round(self.time_us, 3), "pipes_us": dict(self.pipes_us)}
+
+
+@dataclass(frozen=True)
+class Comparison(Shown):
+    """A profile against a chip: what was predicted, largest gain first, and what was not, longest time first."""
+
+    chip: str
+    kernels: tuple[KernelComparison, ...]
+    left: tuple[Left, ...]
+    untimed: int = 0
+    """How many of the calls that are left out have no time, though the profile has a column of durations."""
+    timed: bool = True
+    """Whether the profile has durations; if not, kernels are predicted only, the longest time first."""
+
+    @property
+    def calls(self) -> int:
+        """All rows of the profile."""
+        return sum(k.calls for k in self.kernels) + sum(x.calls for x in self.left)
+
+    @property
+    def compared_us(self) -> float:
+        """Measured time of the kernels that were predicted; 0 for a profile without durations."""
+        return sum((k.measured_us * k.calls for k in self.kernels if k.measured_us is not None), 0.0)
+
+    @property
+    def time_us(self) -> float:
+        """Measured time of all calls that have one."""
+        return self.compared_us + sum(x.time_us for x in self.left)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "chip": self.chip,
+            "rows": self.calls,
+            "compared": sum(k.calls for k in self.kernels),
+            "untimed": self.untimed,
+            "time_us": round(self.time_us, 3) if self.timed else None,
+            "compared_us": round(self.compared_us, 3) if self.timed else None,
+            "kernels": [k.to_json() for k in self.kernels],
+            "skipped": [x.to_json() for x in self.left],
+        }
+
+    def __str__(self) -> str:
+        """One line: how much of the profile is compared."""
+        count = f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {several(self.calls, 'call')}"
+        if not self.timed:
+            return f"{count} predicted; the profile has no durations, so there is nothing measured to compare with"
+        share = f" ({self.compared_us / self.time_us:.1%})" if self.time_us else ""
+        without = f"; {several(self.untimed, 'call')} without a time" if self.untimed else ""
+        return f"{count} compared, {self.compared_us:,.1f} of {self.time_us:,.1f} us{share}{without}"
+
+
+def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = None) -> Comparison:
+    """A profiler's table of kernels against what the chip's figures predict.
+
+    Takes kernel_details and op_summary in any layout, columns by name. Rows that no operator is known for are counted,
+    with the reason, and so are rows whose duration is no time. A profile without durations is predicted only.
+    `case` is the call of the kernels that the profile has no shapes of, as in the tables of one operator.
+    Raises BadInput for a file that is no profile.
+    """
+    chip = chip if isinstance(chip, Chip) else load_chip(chip)
+    profile = read_profile(csv_path)
+    groups: dict[Any, list[Profiled]] = {}
+    left: dict[tuple[str, str], list[Profiled]] = {}
+    for row in profile:
+        if row.untimed:
+            left.setdefault((_kind(row), row.untimed), []).append(row)
+        else:
+            groups.setdefault((row.kind or row.name, row.inputs, row.dtypes, row.outputs), []).append(row)
+    kernels: list[KernelComparison] = []
+    for rows in groups.values():
+        try:
+            kernels.append(_compared(rows, chip, case))
+        except (Unmapped, TilesimError) as why:
+            left.setdefault((_kind(rows[0]), str(why).splitlines()[0]), []).extend(rows)
+    timed = not profile or any(row.untimed or row.time_us > 0 for row in profile)
+    out = [
+        Left(*key, len(rows), sum((r.time_us for r in rows if r.time_us > 0), 0.0), rows[0].pipes_us)
+        for key, rows in left.items()
+    ]
+    return Comparison(
+        chip.name,
+        tuple(sorted(kernels, key=_first, reverse=True)),
+        tuple(sorted(out, key=lambda x: -x.time_us)),
+        sum(bool(row.untimed) for row in profile),
+        timed,
+    )
+
+
+def _kind(row: Profiled) -> str:
+    """What a kernel is called for people."""
+    return row.kind or row.name or "unnamed"
+
+
+def _rounded(value: float | None) -> float | None:
+    """A figure as plain data, None for one that there is not."""
+    return None if value is None else round(value, 3)
+
+
+def _first(kernel: KernelComparison) -> float:
+    """What puts a kernel before others, the largest first: its gain, or all of its time if nothing is measured."""
+    gain_us = kernel.gain_us
+    return kernel.predicted_us * kernel.calls if gain_us is None else gain_us
+
+
+def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComparison:
+    """One kernel against its prediction; its rows all have times, or the profile has none.
+
+    Raises Unmapped, or what planning raises.
+    """
+    first = rows[0]
+    kind = _kind(first)
+    if first.of_blocks and told is None:
+        raise Unmapped("pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run")
+    if first.core.upper() in ("AI_CPU", "HCCL", "DSA_SQE"):
+        raise Unmapped(f"runs on {first.core}, not on the cores")
+    case = told if told is not None and not first.inputs else _case(first, kind)
+    prediction = predict(case, chip)
+    return KernelComparison(
+        kind,
+        case.name,
+        case.dtype,
+        first.inputs,
+        len(rows),
+        None if math.isnan(first.time_us) else sum(r.time_us for r in rows) / len(rows),
+        prediction.time_us,
+        prediction.fixed_us,
+        prediction.fixed_from,
+        _pipes(rows, prediction),
+        accuracy(chip, case.name, kind=case.kind),
+        case.note,
+    )
+
+
+def _case(row: Profiled, kind: str) -> Case:
+    if not row.inputs and not row.shaped:
+        raise Unmapped(
+            "the profile has no shapes; record it at level 1 or above, or name the call: --op NAME KEY=VALUE..."
+        )
+    attributes = {}
+    if row.inputs and row.outputs and len(row.inputs[0]) == len(row.outputs[0]):
+        halved = [i for i, (a, b) in enumerate(zip(row.inputs[0], row.outputs[0], strict=True)) if a == 2 * b]
+        attributes = {"dim": halved[0]} if len(halved) == 1 else {}
+    return case_of(kind, row.inputs, row.dtypes, row.outputs, attributes)
+
+
+def _pipes(rows: list[Profiled], prediction: Prediction) -> dict[str, tuple[float, float]]:
+    """(measured, predicted) time of every pipe that both know; the measured one is the mean over the calls."""
+    found = {}
+    for pipe, predicted in prediction.pipes_us.items():
+        measured = [r.pipes_us[pipe] for r in rows if pipe in r.pipes_us]
+        if measured and predicted:
+            found[pipe] = (sum(measured) / len(measured), predicted)
+    return found

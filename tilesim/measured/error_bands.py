@@ -1,0 +1,146 @@
+"""How far estimates are known to be off, by chip and class of operator, from a table that a validation made."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilesim.chip.chip import Chip, load_shipped
+from tilesim.kernels.broadcast import is_broadcast
+from tilesim.measured.profiled_calls import FAMILY, class_beside
+from tilesim.operators.operator import Call
+
+TABLE = Path(__file__).parent / "data" / "accuracy.csv"
+COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_mape", "held_out_worst", "source")
+"""Errors in percent of measured times; those held out are of rows that the figures were not fitted to."""
+
+NAMED = 3
+"""As many figures are named where a chip is not the shipped one."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The known error of estimates for one chip and class of operator; `rows` is 0 where nobody has measured."""
+
+    chip: str
+    kind: str
+    """The class: elementwise, broadcast, glu, norm, softmax, quant or matmul; "" if the operator has none."""
+    rows: int = 0
+    mape: float = math.nan
+    """Mean absolute error [%]."""
+    median_ape: float = math.nan
+    worst: float = math.nan
+    """The largest error, with its sign [%]."""
+    held_out_mape: float = math.nan
+    """Mean absolute error of rows that figures were not fitted to [%]; NaN if none were held out."""
+    held_out_worst: float = math.nan
+    """The largest error of those rows, with its sign [%]."""
+    source: str = ""
+    why: str = ""
+    """Why nothing is known."""
+
+    @property
+    def validated(self) -> bool:
+        """Whether anything was measured to compare with."""
+        return self.rows > 0
+
+    @property
+    def band(self) -> float:
+        """Percent to show after a plus-minus sign: of held-out rows where there are some."""
+        return self.mape if math.isnan(self.held_out_mape) else self.held_out_mape
+
+    def __str__(self) -> str:
+        """`±8 % (15 matmul kernels of ascend910b2, worst -46 %)`, or `unvalidated` with the reason."""
+        if not self.validated:
+            return f"unvalidated: {self.why}"
+        worst = self.worst if math.isnan(self.held_out_worst) else self.held_out_worst
+        return f"±{self.band:.0f} % ({self.rows} {self.kind} kernels of {self.chip}, worst {worst:+.0f} %)"
+
+
+def known_accuracy(call: Call, chip: Chip, by_hand: Mapping[str, int] | None = None) -> Accuracy:
+    """The error band that is known for the times of a call on a chip, with the tiles and cores set `by_hand`."""
+    name = call.operator.name
+    kind = class_beside(call.dtype, spread=is_broadcast(call)) if name in FAMILY else ""
+    found = accuracy(chip, name, call.options, kind)
+    if not found.validated:
+        return found
+    others = [f"{key}={value}" for key, value in (by_hand or {}).items()]
+    if name != "gelu":  # whose measured form is not the one that it has if nothing is said
+        defaults = {option.name: option.default for option in call.operator.options}
+        others += [f"{key}={value}".lower() for key, value in call.options.items() if value != defaults.get(key, value)]
+    return Accuracy(found.chip, found.kind, why=f"no measured kernel has {', '.join(others)}") if others else found
+
+
+def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None = None, kind: str = "") -> Accuracy:
+    """The error band that is known for estimates of an operator on a chip.
+
+    With `options` of a call, what is known of the form that they choose; `kind` is its class, where that is not the
+    operator's.
+
+    >>> accuracy("ascend910b4", "softmax").validated
+    False
+    """
+    name = chip if isinstance(chip, str) else chip.name
+    kind = kind or FAMILY.get(operator, "")
+    if not kind:
+        return Accuracy(name, kind, why=f"no kernel like {operator} was compared with a measurement")
+    if options is not None and operator == "gelu" and not options.get("approximate"):
+        return Accuracy(name, kind, why="no measured row is predicted with the exact form of gelu")
+    if not isinstance(chip, str):
+        changed = tuple(chip.overridden)
+        if changed:
+            return Accuracy(name, kind, why=f"{', '.join(changed)} set by hand")
+        differing = _differing(chip)
+        if differing:
+            return Accuracy(name, kind, why=differing)
+    found = _table().get((name.lower(), kind))
+    return found or Accuracy(name, kind, why=f"no measured {kind} kernel of {name}")
+
+
+def _differing(chip: Chip) -> str:
+    """Why a chip is not the one that was measured: its figures that move times and are not those shipped."""
+    shipped = _shipped(chip.name.lower())
+    if shipped is None:
+        return ""
+    mine = _moving(chip)
+    keys = [key for key in mine | shipped if mine.get(key) != shipped.get(key)]
+    if not keys:
+        return ""
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return f"this {chip.name} is not the shipped one: {', '.join(keys[:NAMED])}{more} differ{'s' * (len(keys) == 1)}"
+
+
+def _moving(chip: Chip) -> dict[str, object]:
+    """The figures of a chip; what the system keeps of a workspace moves no time."""
+    return {f.key: f.value for f in chip.figures() if not f.key.startswith("workspace.")}
+
+
+@functools.lru_cache(maxsize=32)
+def _shipped(name: str) -> dict[str, object] | None:
+    found = load_shipped(name)
+    return None if found is None else _moving(found)
+
+
+@functools.lru_cache(maxsize=1)
+def _table() -> dict[tuple[str, str], Accuracy]:
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        (r["chip"], r["class"]): Accuracy(
+            r["chip"],
+            r["class"],
+            int(r["rows"]),
+            float(r["mape"]),
+            float(r["median_ape"]),
+            float(r["worst"]),
+            float(r["held_out_mape"] or "nan"),
+            float(r["held_out_worst"] or "nan"),
+            r["source"],
+        )
+        for r in rows
+    }

@@ -1,0 +1,374 @@
+"""Figures of a chip that nobody publishes, fitted to measured times, and how the fit holds on rows that it did not see.
+
+Loss: soft L1 of the logarithm of predicted by measured time, so that one odd row does not move the rest. Every fit, of
+all rows or of those that are left when some are held out, starts from the same figures, which no measured row decided,
+within the same bounds. The times are interpolated between figures at which the model was asked, anew where a fit ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from tilesim.chip.chip import Chip
+from tilesim.errors import BadInput, TilesimError
+from tilesim.measured.measurement_files import Measurement
+from tilesim.measured.predict import moved_to, predict, timed
+from tilesim.measured.profiled_calls import FAMILY
+from tilesim.measured.surrogate import Surrogate
+from tilesim.planning.plan import Plan
+from tilesim.simulation.launch import LAUNCH
+
+CANDIDATES = (
+    "memory.gm.read_bytes_per_s",
+    "memory.gm.write_bytes_per_s",
+    "memory.gm.cube_read_bytes_per_s",
+    "memory.l2.absorbed_write_bytes",
+    "memory.l2.write_bytes_per_s",
+    "memory.l2.core_l1_read_bytes_per_s",
+    "copy.ub_gm.unaligned_stretch",
+    "copy.gm_ub.partial_burst_cycles",
+    "copy.ub_gm.partial_burst_cycles",
+)
+"""Figures that a fit may move, where the chip file says that they are fitted or guessed."""
+CUBE = ("memory.gm.cube_read_bytes_per_s", "memory.l2.core_l1_read_bytes_per_s")
+"""Those that only products of matrices see; the others are for vector kernels."""
+BOUNDS: Mapping[str, tuple[str, float, float, float]] = {
+    "memory.gm.read_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.85, 0.4, 1.0),
+    "memory.gm.write_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.75, 0.3, 1.3),
+    "copy.ub_gm.unaligned_stretch": ("copy.gm_ub.unaligned_stretch", 1.0, 1.0, 3.0),
+    "memory.gm.cube_read_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.95, 0.4, 1.5),
+    "memory.l2.absorbed_write_bytes": ("memory.l2.size_bytes", 0.5, 0.05, 1.0),
+    "memory.l2.write_bytes_per_s": ("memory.l2.read_bytes_per_s", 1.0, 0.5, 4.0),
+    "memory.l2.core_l1_read_bytes_per_s": ("memory.l2.l1_read_bytes_per_s", 0.03, 0.01, 0.06),
+    "copy.gm_ub.partial_burst_cycles": ("copy.gm_ub.burst_cycles", 1.0, 1.0, 12.0),
+    "copy.ub_gm.partial_burst_cycles": ("copy.ub_gm.burst_cycles", 1.0, 1.0, 12.0),
+}
+"""Figure -> (another figure, start, least, most), in multiples of the other one, or plain where there is none.
+
+Reads beside writes are no faster than reads alone, and writes hardly; the cache absorbs no more than it holds. A write
+that is not aligned takes at least as long as such a read, and a part of a block as long as a whole one, which is where
+they start. One cube core alone reads 0.06 of what all get of the cache on 910B1 (copy table of mskpp: 160.7 bytes a
+cycle). The rest are wide guesses.
+"""
+NOISE = 0.07
+"""The error of a row that no figure is expected to explain, in logarithm: what pulls are weighed against."""
+SPREAD = 0.2
+"""How far a figure is expected from its start, as a share of the way from the least to the most that it can be.
+
+The bounds are then two to three such steps from the middle. It decides where rows hardly tell a figure.
+"""
+LEAST_SPREAD, MOST_SPREAD = 0.1, 3.0
+"""How far fixed times are expected from their middle at least, and before they are known, in logarithm."""
+OF_NORMAL = 1.4826
+"""The standard deviation of normal values by the median of how far they are from their median."""
+SCALE = 0.1
+"""The error from which on a row counts less than squared."""
+FOLDS = 5
+"""Parts that the rows of an operator with one group are held out in."""
+MOST_FIXED_US = 40.0
+PLACES = (0.25, 0.75)
+"""Where fits start, beside the figures of BOUNDS: shares of the way from the least to the most."""
+ROUNDS = 16
+"""As often is the model asked at the end of a fit before the fit counts as not converged."""
+REST = 0.003
+"""How much the loss still changes at the end of a fit, as a share of it: figures that rows hardly tell may move on."""
+MOST_CALLS = 100
+"""As often does one search ask for the times; most need a few dozen."""
+SCATTERED = 6
+"""Points in the box at which the model is asked first, for each figure."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Errors of rows that the fit did not see, in percent, of one operator and dtype."""
+
+    operator: str
+    dtype: str
+    rows: int
+    mape: float
+    by: str
+    """Whether whole groups were held out, or single "rows" where an operator has one group."""
+    worst: float = math.nan
+    """The largest error, with its sign."""
+    median_ape: float = math.nan
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted chip: `changed` maps figures to (before, after), `held` has the errors on rows that were held out."""
+
+    chip: Chip = field(repr=False)
+    changed: Mapping[str, tuple[float, float]]
+    held: tuple[Held, ...]
+    rows: int
+    error: float
+    """Mean absolute error of the fitted rows [%]."""
+    problems: tuple[str, ...] = ()
+    """Where a fit did not converge; empty if all did."""
+
+    @property
+    def held_mape(self) -> float:
+        """Mean absolute error over all held-out rows [%]."""
+        total = sum(h.rows for h in self.held)
+        return sum(h.mape * h.rows for h in self.held) / total if total else math.nan
+
+    def toml(self, name: str) -> str:
+        """The fitted chip as the text of a chip file called `name`."""
+        return self.chip.model_copy(update={"name": name}).to_toml()
+
+    def to_json(self) -> dict[str, Any]:
+        """What was fitted and how it holds."""
+        return {
+            "rows": self.rows,
+            "mape": round(self.error, 3),
+            "converged": not self.problems,
+            "problems": list(self.problems),
+            "held_out": {"mape": round(self.held_mape, 3), "groups": [vars(h) for h in self.held]},
+            "figures": {key: {"before": a, "after": b} for key, (a, b) in self.changed.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Point:
+    """A row with its plan."""
+
+    row: Measurement
+    plan: Plan
+    kernel: str
+    """The operator whose fixed time it has; "" for one that has the chip's launch."""
+
+    @property
+    def cube(self) -> bool:
+        """Whether cube cores run it."""
+        return any(p.phase.core_kind == "cube" for p in self.plan.phases)
+
+
+def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
+    """The chip with its unpublished figures fitted to the rows, and the errors on rows held out.
+
+    Raises BadInput if nothing can be fitted.
+    """
+    points = points_of(rows, chip)
+    statuses = {figure.key: figure.status for figure in chip.figures()}
+    keys = [key for key in CANDIDATES if statuses[key] in ("fitted", "guess", "override")]
+    keys = [key for key in keys if any(p.cube == (key in CUBE) for p in points)]
+    if not points or not keys:
+        raise BadInput("fit", [f"no row of {chip.name} is of an operator that has figures to fit"])
+    now, held, problems = chip, list[Held](), list[str]()
+    for kind in ("vector", "cube"):
+        mine = [p for p in points if p.cube == (kind == "cube")]
+        own = [key for key in keys if (key in CUBE) == (kind == "cube")]
+        if mine and own:
+            problem = Problem(mine, chip, own)
+            best, settled = problem.fit()
+            if not settled:
+                problems.append(f"the fit of the {kind} figures did not converge in {ROUNDS} rounds")
+            now = _with(now, own, problem.figures(best), best[len(own) :], problem.kernels)
+            found, unsettled = problem.held_out()
+            held, problems = held + found, problems + unsettled
+    errors = [abs(timed(moved_to(p.plan, now), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
+    before = {figure.key: figure.value for figure in chip.figures()}
+    final = _labelled(now, keys, points, [e * 100 for e in errors])
+    after = {figure.key: figure.value for figure in final.figures()}
+    changed = {k: (float(before.get(k, math.nan)), float(v)) for k, v in after.items() if before.get(k) != v}
+    return Fit(final, changed, tuple(held), len(points), fmean(errors) * 100, tuple(problems))
+
+
+def points_of(rows: Sequence[Measurement], chip: Chip) -> list[Point]:
+    """The library kernels among the rows that can be planned, or the samples if there are none."""
+    known = [r for r in rows if r.case is not None]
+    library = [r for r in known if r.library]
+    points = []
+    for row in library or known:
+        try:
+            made = predict(row.case, chip, library=row.library) if row.case else None
+        except TilesimError:
+            continue
+        if made is not None and made.plan is not None:
+            name = made.plan.operator.name
+            own = row.library and (name in chip.kernels or not chip.kernels)
+            points.append(Point(row, made.plan, name if own else ""))
+    return points
+
+
+class Problem:
+    """Rows of one kind of cores and the figures that their times depend on."""
+
+    def __init__(self, points: Sequence[Point], chip: Chip, keys: Sequence[str]) -> None:
+        self.points, self.chip, self.keys = points, chip, tuple(keys)
+        self.kernels = tuple(dict.fromkeys(p.kernel for p in points if p.kernel))
+        others = [chip.get(other) if other else 1.0 for other, *_ in (BOUNDS[key] for key in keys)]
+        start, low, high = np.log(np.array([BOUNDS[key][1:] for key in keys]) * np.array(others)[:, None]).T
+        self.low, self.wide = low, high - low
+        self.start = (start - low) / self.wide
+        self.measured = np.array([p.row.time_us for p in points])
+        self.launch_us = np.array([timed(p.plan, library=False).fixed_us for p in points])
+        self.column = np.array([self.kernels.index(p.kernel) if p.kernel else -1 for p in points])
+        self.whole_us = chip.launch.base_us + chip.launch.block_us * (chip.cores.vector - 1)
+        self.model = Surrogate(self._phases, len(keys), scattered=SCATTERED * len(keys))
+
+    def figures(self, x: Any) -> list[float]:
+        """The figures at a place of the unit box."""
+        return [float(v) for v in np.exp(self.low + self.wide * x[: len(self.keys)])]
+
+    def _phases(self, x: Any) -> Any:
+        """Logarithms of the times of the phases, as the model has them."""
+        chip = _with(self.chip, self.keys, self.figures(x), (), ())
+        return np.log([timed(moved_to(p.plan, chip), library=False).phases_us for p in self.points])
+
+    def solve(self, keep: Any) -> list[Any]:
+        """The ends of searches from all starts, best first; `x` has figures in the unit box, then fixed times [us].
+
+        Fixed times are pulled to their median, as strongly as they turn out alike when they hardly are pulled.
+        """
+        middle, spread = math.log(self.whole_us), MOST_SPREAD
+        found = self._solve(keep, middle, spread)
+        if len(self.kernels) > 1:
+            fixed = np.log(found[0].x[len(self.keys) :])
+            middle = float(np.median(fixed))
+            spread = max(OF_NORMAL * float(np.median(np.abs(fixed - middle))), LEAST_SPREAD)
+            found = self._solve(keep, middle, spread)
+        return found
+
+    def _solve(self, keep: Any, middle: float, spread: float) -> list[Any]:
+        from scipy.optimize import least_squares  # noqa: PLC0415  (slow to import, and optional)
+
+        count, kernels = len(self.keys), len(self.kernels)
+        measured, launch, column = self.measured[keep], self.launch_us[keep], self.column[keep]
+        own, pull, alike = column >= 0, NOISE / SPREAD, NOISE / spread
+
+        def parts(x: Any) -> tuple[Any, Any]:
+            phases = np.exp(self.model.value(x[:count])[keep])
+            return phases, phases + np.where(own, x[count:][column] if kernels else 0.0, launch)
+
+        def residuals(x: Any) -> Any:
+            apart = [np.log(parts(x)[1] / measured), pull * (x[:count] - self.start)]
+            return np.concatenate([*apart, alike * (np.log(x[count:]) - middle)])
+
+        def jacobian(x: Any) -> Any:
+            phases, times = parts(x)
+            out = np.zeros((len(measured) + count + kernels, count + kernels))
+            out[: len(measured), :count] = self.model.slope(x[:count])[keep] * (phases / times)[:, None]
+            rows = np.flatnonzero(own)
+            out[rows, count + column[rows]] = 1 / times[rows]
+            out[len(measured) : len(measured) + count, :count] = np.eye(count) * pull
+            out[len(measured) + count :, count:] = np.diag(alike / x[count:])
+            return out
+
+        low = np.array([0.0] * count + [self.chip.launch.base_us * 0.7] * kernels)
+        high = np.array([1.0] * count + [MOST_FIXED_US] * kernels)
+        found = []
+        for place in (self.start, *(np.full(count, share) for share in PLACES)):
+            start = np.clip(np.concatenate([place, np.full(kernels, math.exp(middle))]), low + 1e-6, high - 1e-6)
+            options = {"bounds": (low, high), "loss": "soft_l1", "f_scale": SCALE, "max_nfev": MOST_CALLS}
+            found.append(least_squares(residuals, start, jacobian, **options))
+        return sorted(found, key=lambda one: one.cost)
+
+    def fit(self) -> tuple[Any, bool]:
+        """The best place for all rows, and whether the fit came to rest there."""
+        return self._settled(np.ones(len(self.points), dtype=bool))
+
+    def _settled(self, keep: Any) -> tuple[Any, bool]:
+        """Where a fit ends when the model is asked at the ends of all searches until the best stays; whether it does.
+
+        Two ends can be about as good, with other figures each: only the model itself can tell which is better.
+        """
+        count = len(self.keys)
+        ends = self.solve(keep)
+        for _ in range(ROUNDS):
+            for end in ends:
+                self.model.learn(end.x[:count])
+            self.model.renew()
+            last, ends = ends[0].cost, self.solve(keep)
+            if abs(ends[0].cost / last - 1) < REST:
+                return ends[0].x, True
+        return ends[0].x, False
+
+    def held_out(self) -> tuple[list[Held], list[str]]:
+        """The errors of every group of rows, predicted by fits to the others, and which of those did not settle."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for i, p in enumerate(self.points):
+            groups.setdefault((p.row.operator, p.row.dtype), []).append(i)
+        alone = {key: sum(name == key[0] for name, _ in groups) == 1 for key in groups}
+        errors: dict[tuple[str, str], list[float]] = {key: [] for key in groups}
+        problems = []
+        for key, members in groups.items():
+            for fold in [members[i::FOLDS] for i in range(FOLDS)] if alone[key] else [members]:
+                if not fold:
+                    continue
+                x, settled = self._settled(self._without(fold))
+                if not settled:
+                    problems.append(f"the fit without {' '.join(key)} did not converge in {ROUNDS} rounds")
+                there = _with(self.chip, self.keys, self.figures(x), x[len(self.keys) :], self.kernels)
+                for i in fold:
+                    p = self.points[i]
+                    time_us = timed(moved_to(p.plan, there), library=bool(p.kernel)).time_us
+                    errors[key].append((time_us / p.row.time_us - 1) * 100)
+        return [_held(key, found, by_rows=alone[key]) for key, found in errors.items()], problems
+
+    def _without(self, fold: Sequence[int]) -> Any:
+        keep = np.ones(len(self.points), dtype=bool)
+        keep[list(fold)] = False
+        return keep
+
+
+def _held(key: tuple[str, str], errors: Sequence[float], *, by_rows: bool) -> Held:
+    sizes = [abs(e) for e in errors]
+    worst = round(float(errors[sizes.index(max(sizes))]), 2)
+    return Held(
+        *key, len(errors), round(fmean(sizes), 2), "rows" if by_rows else "group", worst, round(median(sizes), 2)
+    )
+
+
+def _whole(chip: Chip, key: str, value: float) -> float:
+    return round(value) if isinstance(chip.get(key), int) else value
+
+
+def _with(
+    chip: Chip, keys: Sequence[str], figures: Sequence[float], fixed_us: Sequence[float], kernels: Sequence[str]
+) -> Chip:
+    """The chip with other figures and fixed times."""
+    data = chip.model_dump(by_alias=True)
+    for key, figure in zip(keys, figures, strict=True):
+        *path, name = key.split(".")
+        table = data
+        for part in path:
+            table = table[part]
+        table[name] = _whole(chip, key, float(f"{figure:.4g}"))
+    for kernel, fixed in zip(kernels, fixed_us, strict=True):
+        entry = data["kernels"].setdefault(kernel, {"source": LAUNCH, "status": "fitted"})
+        entry["fixed_us"] = round(float(fixed), 2)
+    return Chip.model_validate(data)
+
+
+def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[Point], errors: Sequence[float]) -> Chip:
+    """The chip whose fitted tables say so, with how many rows they rest on and how well these fit."""
+    data = chip.model_dump(by_alias=True)
+
+    def label(table: dict[str, Any], mine: Sequence[float], names: Sequence[str]) -> None:
+        table |= {"status": "fitted", "n": len(mine), "error": round(fmean(mine), 2)}
+        table["guesses"] = tuple(g for g in table.get("guesses", ()) if g not in names)
+
+    by_table: dict[str, list[str]] = {}
+    for key in keys:
+        place, _, name = key.rpartition(".")
+        by_table.setdefault(place, []).append(name)
+    for path, names in by_table.items():
+        table: dict[str, Any] = data
+        for part in path.split("."):
+            table = table[part]
+        kinds = {f"{path}.{name}" in CUBE for name in names}
+        label(table, [e for p, e in zip(points, errors, strict=True) if p.cube in kinds], names)
+    for kernel in {p.kernel for p in points if p.kernel}:
+        mine = [e for p, e in zip(points, errors, strict=True) if p.kernel == kernel]
+        data["kernels"][kernel]["source"] = (
+            f"fit to {len(mine)} measured rows of the library's {FAMILY[kernel]} kernels"
+        )
+        label(data["kernels"][kernel], mine, ())
+    return Chip.model_validate(data)

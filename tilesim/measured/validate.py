@@ -1,0 +1,252 @@
+"""How far predicted times are from measured ones: by operator and dtype, with everything that could not be compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from tilesim.chip.chip import Chip, load_chip
+from tilesim.errors import TilesimError
+from tilesim.measured.fit import Fit, fitted
+from tilesim.measured.measurement_files import Measurement, load_measured
+from tilesim.measured.predict import Prediction, predict
+from tilesim.notebook_repr import Shown
+from tilesim.plural import several
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured row and what was predicted for it."""
+
+    row: Measurement
+    prediction: Prediction = field(repr=False)
+
+    @property
+    def predicted_us(self) -> float:
+        """The predicted time."""
+        return self.prediction.time_us
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is off, in percent of the measured time; above 0 if it is too long."""
+        return (self.predicted_us / self.row.time_us - 1) * 100
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain data."""
+        return {
+            "operator": self.row.operator,
+            "dtype": self.row.dtype,
+            "shapes": [list(shape) for shape in self.row.shapes],
+            "variant": dict(self.row.variant),
+            "measured_us": self.row.time_us,
+            "predicted_us": round(self.predicted_us, 3),
+            "error": round(self.error, 2),
+            "fixed_from": self.prediction.fixed_from,
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Errors of some rows, in percent of the measured times."""
+
+    rows: int
+    mape: float
+    """Mean absolute error."""
+    median_ape: float
+    worst: float
+    """The largest error, with its sign."""
+    bias: float
+    """Mean error, with its sign."""
+    rank_correlation: float | None
+    """Spearman's, of the predicted order with the measured one; None for fewer than 3 rows or equal times."""
+
+    @classmethod
+    def of(cls, compared: Sequence[Compared]) -> Summary:
+        """The errors of these rows; NaN without rows."""
+        errors = [c.error for c in compared]
+        if not errors:
+            return cls(0, math.nan, math.nan, math.nan, math.nan, None)
+        sizes = [abs(e) for e in errors]
+        order = correlation([c.predicted_us for c in compared], [c.row.time_us for c in compared])
+        return cls(len(errors), fmean(sizes), median(sizes), max(errors, key=abs), fmean(errors), order)
+
+    def text(self, more: str = "") -> str:
+        """One line with all of it; `more` is what there is to say of rows that are not in it."""
+        if not self.rows:
+            return f"no row could be compared{more}"
+        rank = f", rank correlation {self.rank_correlation:.3f}" if self.rank_correlation is not None else ""
+        return (
+            f"{several(self.rows, 'row')} compared{more}: mean error {self.mape:.1f}%, "
+            f"median {self.median_ape:.1f}%, worst {self.worst:+.1f}%, bias {self.bias:+.1f}%{rank}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as plain data; null without rows."""
+        shown = {"mape": self.mape, "median_ape": self.median_ape, "worst": self.worst, "bias": self.bias}
+        numbers = {k: None if math.isnan(v) else round(v, 3) for k, v in shown.items()}
+        rank = None if self.rank_correlation is None else round(self.rank_correlation, 4)
+        return {"rows": self.rows, **numbers, "rank_correlation": rank}
+
+
+@dataclass(frozen=True)
+class Validation(Shown):
+    """Predicted against measured times on one chip."""
+
+    chip: str
+    compared: tuple[Compared, ...]
+    skipped: tuple[tuple[Measurement, str], ...]
+    """Rows that could not be compared, each with the reason."""
+    fit: Fit | None = None
+    """What a fit changed and how it holds on rows that it did not see, if one was asked for."""
+
+    @property
+    def overall(self) -> Summary:
+        """All rows."""
+        return Summary.of(self.compared)
+
+    @property
+    def groups(self) -> dict[tuple[str, str], Summary]:
+        """(operator, dtype) -> its rows; samples stand apart from kernels of the library by their names.
+
+        So do calls whose shapes broadcast, as "maximum broadcast".
+        """
+        return {key: Summary.of(rows) for key, rows in grouped(self.compared).items()}
+
+    @property
+    def notes(self) -> dict[tuple[str, str], dict[str, int]]:
+        """(operator, dtype) -> what its rows are predicted as where that is not what they are called -> rows."""
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        for key, rows in grouped(self.compared).items():
+            for note in (c.row.case.note for c in rows if c.row.case is not None and c.row.case.note):
+                counts = found.setdefault(key, {})
+                counts[note] = counts.get(note, 0) + 1
+        return found
+
+    @property
+    def families(self) -> dict[str, Summary]:
+        """Class of library operators -> its rows."""
+        found: dict[str, list[Compared]] = {}
+        for one in self.compared:
+            if one.row.library and one.row.case is not None and one.row.case.family:
+                found.setdefault(one.row.case.family, []).append(one)
+        return {name: Summary.of(rows) for name, rows in sorted(found.items())}
+
+    @property
+    def pipes(self) -> list[tuple[Measurement, str, float, float]]:
+        """(row, pipe, measured us, predicted us) of the rows that have pipe times."""
+        found = []
+        for one in self.compared:
+            for pipe, measured in one.row.pipes_us.items():
+                predicted = one.prediction.pipes_us.get(pipe)
+                if predicted:
+                    found.append((one.row, pipe, measured, predicted))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data, errors in percent."""
+        return {
+            "chip": self.chip,
+            "overall": self.overall.to_json(),
+            "groups": [{"operator": o, "dtype": d, **s.to_json()} for (o, d), s in self.groups.items()],
+            "notes": [
+                {"operator": o, "dtype": d, "rows": count, "note": note}
+                for (o, d), notes in self.notes.items()
+                for note, count in notes.items()
+            ],
+            "families": [{"family": name, **s.to_json()} for name, s in self.families.items()],
+            "rows": [one.to_json() for one in self.compared],
+            "pipes": [
+                {
+                    "row": row.text,
+                    "pipe": pipe,
+                    "measured_us": measured,
+                    "predicted_us": round(predicted, 3),
+                    "error": round((predicted / measured - 1) * 100, 2),
+                }
+                for row, pipe, measured, predicted in self.pipes
+            ],
+            "skipped": [{"row": row.text, "measured_us": row.time_us, "reason": why} for row, why in self.skipped],
+            **({"fit": self.fit.to_json()} if self.fit is not None else {}),
+        }
+
+    def __str__(self) -> str:
+        """One line: the errors of all rows."""
+        left = f", {len(self.skipped):,} left out" if self.skipped else ""
+        return f"{self.chip}: {self.overall.text(left)}"
+
+
+def validate(
+    measured: str | Path | Iterable[Measurement] | None,
+    chip: Chip | str | Path,
+    all: bool = False,  # noqa: A002 - the word of the command line
+    fit: bool = False,
+) -> Validation:
+    """Predicted against measured times for every row of the chip that an operator is known for.
+
+    `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
+    A chip file of another name has the rows of its `soc`.
+    With `fit`, the chip's figures that have no public source are fitted to the rows first, without those whose shapes
+    broadcast and integers of another width than 32 bits (needs scipy).
+    Raises BadInput for a file that cannot be read.
+    """
+    chip = chip if isinstance(chip, Chip) else load_chip(chip)
+    rows = load_measured(measured) if measured is None or isinstance(measured, str | Path) else list(measured)
+    mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
+    if not fit:
+        return compared_on(mine, chip)
+    result = fitted([r for r in mine if r.case is None or not r.case.kind], chip)
+    after = compared_on(mine, result.chip)
+    return Validation(after.chip, after.compared, after.skipped, result)
+
+
+def compared_on(rows: Iterable[Measurement], chip: Chip) -> Validation:
+    """The rows against what the chip's figures predict."""
+    compared: list[Compared] = []
+    skipped: list[tuple[Measurement, str]] = []
+    for row in rows:
+        if row.case is None:
+            skipped.append((row, row.problem))
+            continue
+        try:
+            compared.append(Compared(row, predict(row.case, chip, library=row.library)))
+        except TilesimError as why:
+            skipped.append((row, str(why).splitlines()[0]))
+    return Validation(chip.name, tuple(compared), tuple(skipped))
+
+
+def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
+    """(operator, dtype) -> rows, in the order of names."""
+    found: dict[tuple[str, str], list[Compared]] = {}
+    for one in compared:
+        kind = one.row.case.kind if one.row.case is not None else ""
+        found.setdefault((f"{one.row.operator} {kind}".rstrip(), one.row.dtype), []).append(one)
+    return dict(sorted(found.items()))
+
+
+def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's rank correlation, -1 to 1; None for fewer than 3 values or where all are equal."""
+    if len(first) < 3:
+        return None
+    a, b = _ranks(first), _ranks(second)
+    mean = (len(a) - 1) / 2
+    spread = math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
+    return sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True)) / spread if spread else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each value in the order, the mean of their places where values are equal."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
+            end += 1
+        for i in range(start, end + 1):
+            ranks[order[i]] = (start + end) / 2
+        start = end + 1
+    return ranks

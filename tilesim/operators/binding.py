@@ -1,0 +1,393 @@
+"""A Call made from what a person writes: dims or tensors, options, attributes, in Python or as KEY=VALUE words.
+
+What is not mentioned follows: tensors have the shapes that the dims tell, options and attributes their defaults. What
+is mentioned is taken literally, so that every mistake reaches the rule that names it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.operators.operator import INPUT, Argument, Call, Operator, learned, split_of, stated
+from tilesim.operators.shapes import Solution, TensorSpec, shape_of, shape_text, whole_number, whole_numbers
+from tilesim.program.dtypes import dtype_named
+from tilesim.program.sizes import Size
+
+Given = Mapping[str, Any]
+"""Dims to whole numbers, tensors to TensorSpec, shape, array or None, options to bool, attributes to numbers."""
+
+_NULL = ("none", "null", "nullptr")
+_BOOLS = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
+
+
+def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any) -> Call:
+    """The call of an operator that `given` and `options` describe; they may overlap in kind but not in keys.
+
+    Raises BadInput, with all problems at once, for what is no dim, tensor, option, attribute, shape or dtype, and for a
+    size that the given shapes contradict where no other shape is left to show it. Sizes that the operator refuses are
+    no problem here, nor are sizes that nothing tells: a rule may be broken whatever they are.
+    """
+    problems: list[str] = []
+    reader = _Reader(op, problems)
+    for key, value in [*mapping(op, "given", given).items(), *options.items()]:
+        reader.read(key, value)
+    main = _main_dtype(reader, dtype)
+    if problems:
+        raise BadInput(op.name, problems)
+    call = reader.call(main, main if dtype is None else dtype_named(dtype))
+    if problems:
+        raise BadInput(op.name, problems)
+    return call
+
+
+def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
+    """What command-line words KEY=VALUE say, as `bind` takes it.
+
+    A tensor is `x=2x3x128:bfloat16`, `self=2x4x6` or `wGate=none`, a dim `B=1`, an option `inject=false`, an attribute
+    `eps=1e-6`. Raises BadInput with all problems at once.
+    """
+    problems: list[str] = []
+    out: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        name = _name(op, key)
+        if not equals:
+            problems.append(f"{word!r} is not KEY=VALUE")
+        elif name is None:
+            problems.append(_unknown(op, key))
+        elif name in out:
+            problems.append(f"{name} is given twice")
+        else:
+            try:
+                out[name] = _value(op, name, text)
+            except BadInput as error:
+                problems += error.problems
+    if problems:
+        raise BadInput(op.name, problems)
+    return out
+
+
+def tensor_named(op: Operator, key: str) -> str | None:
+    """The tensor that `key` names: by its own name, the vendor's longer one, or its own in snake case; None if none."""
+    if key in op.arguments:
+        return key
+    flat = key.replace("_", "").lower()
+    return next((t.name for t in op.tensors if key == t.alias or ("_" in key and flat == t.name.lower())), None)
+
+
+def mapping(op: Operator, word: str, given: Any) -> Mapping[str, Any]:
+    """`given`, which the caller calls `word`; raises BadInput if it is no mapping."""
+    if isinstance(given, Mapping):
+        return given
+    raise BadInput(op.name, [f"{word} is of type {type(given).__name__}, must be a mapping with names as keys"])
+
+
+def by_own_names(op: Operator, given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """`given` with every tensor under its own name, whichever of its names was used; other keys stay as they are."""
+    out: dict[str, Any] = {}
+    for key, value in given.items():
+        name = tensor_named(op, str(key)) or str(key)
+        if name in out:
+            problems.append(f"{name} is given twice")
+        out[name] = value
+    return out
+
+
+def in_words(call: Call) -> str:
+    """The words that ask for a call: its dims, or the shape that tells them all, and options that are not as usual.
+
+    >>> from tilesim.ops import load_operator
+    >>> in_words(bind(load_operator("glu_backward"), {"self": (8, 64, 128)}))
+    'self=8x64x128 dim=-1'
+    """
+    op = call.operator
+    words = [f"{name}={value}" for name, value in call.dims.items()]
+    lead = call.spec(op.lead)
+    if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
+        others = [(n, spec) for n, spec in call.specs.items() if op.patterns[n].spread and spec is not None]
+        shown = [(op.lead, lead), *((n, spec) for n, spec in others if spec.shape != lead.shape)]
+        words = [f"{n}={shape_text(spec.shape)}" for n, spec in shown]
+        words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
+    default = {option.name: option.default for option in op.options}
+    partly = {o for o, on in call.options.items() if not on and not all(call.is_null(t.name) for t in op.members(o))}
+    words += [f"{o}={str(on).lower()}" for o, on in call.options.items() if on != default[o] and o not in partly]
+    words += [f"{t.name}=none" for t in op.tensors if call.is_null(t.name) and (not t.option or t.option in partly)]
+    return " ".join(words)
+
+
+def made(
+    op: Operator,
+    main: str,
+    specs: Mapping[str, TensorSpec | None],
+    options: Mapping[str, bool],
+    attributes: Mapping[str, int | float],
+) -> Call:
+    """The call with these tensors; an option is on as its tensors are there, else as `options` or its default says."""
+    ordered = {name: specs[name] for name in op.arguments if name in specs}
+    on = {}
+    for o in op.options:
+        members = [t.name for t in op.members(o.name) if t.name in specs]
+        on[o.name] = all(specs[n] is not None for n in members) if members else options.get(o.name, o.default)
+    return Call(op, main, ordered, on, attributes, learned(op, specs, stated(op, attributes)))
+
+
+def resized(call: Call, changes: Mapping[str, int]) -> Call:
+    """The call with other dims: every tensor that is not null gets the shape that these tell."""
+    op, old = call.operator, call.solution
+    folds = {name: (changes[name],) if name in changes else axes for name, axes in old.folds.items()}
+    new = Solution({**old.sizes, **changes}, folds, old.split)
+    attributes = dict(call.attributes)
+    for a in op.attributes:
+        if a.dim in changes:
+            attributes[a.name] = changes[a.dim]
+    if op.split and folds:
+        attributes[op.split] = new.split = -1 - len(list(folds.values())[-1])
+    specs: dict[str, TensorSpec | None] = {}
+    for name, spec in call.specs.items():
+        shape = op.patterns[name].filled(new)
+        specs[name] = spec if spec is None or shape is None else TensorSpec(shape, spec.dtype)
+    return Call(op, call.dtype, specs, call.options, attributes, new)
+
+
+def size_of(call: Call, name: str) -> int | None:
+    """The size [elements] of a dim, or of a product of dims such as D, in a call; None where nothing tells it."""
+    size, dims = call.operator.sizes[name], call.dims
+    if size.names() <= dims.keys():
+        return int(size.bind(dims))
+    for tensor, spec in call.specs.items():
+        axes = call.operator.patterns[tensor].axes
+        if spec is not None and size in axes and len(axes) == len(spec.shape):
+            return spec.shape[axes.index(size)]
+    return None
+
+
+def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
+    """The call with other tensors in the place of some."""
+    lead = tensors.get(call.operator.lead)
+    return made(
+        call.operator, lead.dtype if lead else call.dtype, {**call.specs, **tensors}, call.options, call.attributes
+    )
+
+
+class _Reader:
+    """Sorts what was given by kind, and completes it."""
+
+    def __init__(self, op: Operator, problems: list[str]) -> None:
+        self.op = op
+        self.problems = problems
+        self.named: set[str] = set()
+        self.dims: dict[str, int] = {}
+        self.tensors: dict[str, tuple[tuple[int, ...], str] | None] = {}
+        self.options: dict[str, bool] = {}
+        self.attributes: dict[str, int | float] = {}
+
+    def read(self, key: str, value: Any) -> None:
+        """Keep one pair, or add to the problems."""
+        op, key = self.op, str(key)
+        name = _name(op, key)
+        if name is None:
+            self.problems.append(_unknown(op, key))
+            return
+        if name in self.named:
+            self.problems.append(f"{name} is given twice")
+        self.named.add(name)
+        option = name in {o.name for o in op.options}
+        if option and isinstance(value := _choice(op, name, value), bool | np.bool_):
+            self.options[name] = bool(value)
+        elif option and (name not in op.arguments or isinstance(value, str | int | float)):
+            others = ", or the shape of that tensor" if name in op.arguments else ""
+            self.problems.append(f"{name} is {value!r}, must be {' or '.join(_words(op, name))}{others}")
+        elif name in op.arguments:
+            self._tensor(name, value)
+        elif name in op.sizes:
+            self._number(name, value, self.dims, whole=True)
+        else:
+            (a,) = (a for a in op.attributes if a.name == name)
+            whole = bool(a.dim) or name == op.split or isinstance(a.default, int)
+            self._number(name, value, self.attributes, whole=whole)
+
+    def _number(self, name: str, value: Any, into: dict[str, Any], *, whole: bool) -> None:
+        number: int | float | None = whole_number(value)
+        if number is None and not whole and isinstance(value, float) and math.isfinite(value):
+            number = value
+        if number is None:
+            self.problems.append(f"{name} is {value!r}, must be a {'whole ' if whole else ''}number")
+        else:
+            into[name] = number
+
+    def _tensor(self, name: str, value: Any) -> None:
+        if value is None:
+            self.tensors[name] = None
+            return
+        shape, dtype = getattr(value, "shape", value), getattr(value, "dtype", "")
+        if isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
+            option = self.op.arguments[name].option
+            hint = f"; {option} is the option that may be true or false" if option else ""
+            self.problems.append(f"{name} is {value!r}, must be a shape such as (2, 4), a TensorSpec or None{hint}")
+            return
+        found: list[str] = []
+        sizes = whole_numbers(shape, found)
+        try:
+            kind = dtype_named(dtype) if dtype else ""
+        except BadInput as error:
+            found += error.problems
+            kind = ""
+        self.problems += [f"{name}: {problem}" for problem in found]
+        self.tensors[name] = sizes, kind
+
+    def call(self, main: str, fill: str) -> Call:
+        """The call, completed as far as sizes are told, tensors without a dtype in `fill`.
+
+        A size such as D that stands for a product is taken literally like all others: where C and H say another, the
+        tensors that have it are of D. A size that is contradicted where no tensor shows it is added to the problems.
+        """
+        op = self.op
+        attributes = {a.name: a.default for a in op.attributes if a.default is not None} | self.attributes
+        known = {
+            name: None if value is None else TensorSpec(value[0], value[1] or op.arguments[name].dtype or fill)
+            for name, value in self.tensors.items()
+        }
+        told = self._told(attributes, known)
+        literal = {op.sizes[name]: self.dims[name] for name in op.derived if name in self.dims}
+        for a in op.attributes:
+            if a.dim in told.sizes:
+                attributes.setdefault(a.name, told.sizes[a.dim])
+        specs: dict[str, TensorSpec | None] = {}
+        for argument in (*(t for t in op.tensors if t.role == INPUT), *(t for t in op.tensors if t.role != INPUT)):
+            name = argument.name
+            if name in known:
+                specs[name] = known[name]
+            elif argument.option and not self._chosen(argument):
+                specs[name] = None
+            elif (shape := op.patterns[name].filled(told, literal)) is not None:
+                specs[name] = TensorSpec(shape, argument.dtype or fill)
+        call = made(op, main, specs, self.options, attributes)
+        call.solution.complete(told)
+        self._add_unseen([name for name, spec in specs.items() if spec is not None and name not in known], call)
+        return call
+
+    def _told(self, attributes: dict[str, int | float], known: Mapping[str, TensorSpec | None]) -> Solution:
+        """All that dims, attributes and tensors say about sizes, dims first."""
+        op = self.op
+        folds = [n for n in op.dimensions if any(n in p.folded for p in op.patterns.values())]
+        given = Solution(split=split_of(op, attributes), stated=set(self.dims))
+        alone = learned(op, known, Solution(split=given.split))
+        for name, value in self.dims.items():
+            if name in op.dimensions:
+                given.bind(name, value)
+            if name in folds and alone.sizes.get(name) != value:
+                given.folds[name] = (value,)
+        for a in op.attributes:
+            if a.dim and a.name in attributes:
+                given.bind(a.dim, int(attributes[a.name]))
+        if not any(known.values()):
+            for name in folds:
+                given.bind(name, math.prod(given.folds.setdefault(name, ())))
+            if op.split and op.split not in self.attributes and folds:
+                attributes[op.split] = -1 - len(given.folds[folds[-1]])
+        learned(op, known, given)
+        for name in op.derived:
+            if name in self.dims:
+                given.solve(Size.of(op.sizes[name]), self.dims[name])
+        for d in op.dims:
+            if d.default is not None and not any(v and d.name in op.patterns[n].names() for n, v in known.items()):
+                given.bind(d.name, d.default)
+        return given
+
+    def _add_unseen(self, filled: Iterable[str], call: Call) -> None:
+        """Add to the problems every size that the call has another value for, unless a tensor that it filled shows it.
+
+        Where one does, the rule about its shape is broken; where all tensors were given, nothing else would tell.
+        """
+        patterns = [self.op.patterns[name] for name in filled]
+        for name, value in self.dims.items():
+            size, there = self.op.sizes[name], size_of(call, name)
+            shown = any(size in p.axes or (name in self.op.dimensions and name in p.names()) for p in patterns)
+            if there is not None and there != value and not shown:
+                self.problems.append(f"{name} is {value}, but the given shapes make it {there}")
+
+    def _chosen(self, argument: Argument) -> bool:
+        """Whether a tensor that was not mentioned is there: an output as its group's inputs, an input as the option."""
+        default = next(o.default for o in self.op.options if o.name == argument.option)
+        chosen = self.options.get(argument.option, default)
+        inputs = [t.name for t in self.op.members(argument.option) if t.role == INPUT]
+        if argument.role == INPUT or argument.option in self.options or not self.tensors.keys() & inputs:
+            return chosen
+        return any(self.tensors[name] is not None if name in self.tensors else chosen for name in inputs)
+
+
+def _main_dtype(reader: _Reader, dtype: str | None) -> str:
+    """The operator's own dtype: the lead's; without dims another tensor's; else what was given or the default."""
+    op, tensors = reader.op, reader.tensors
+    default = op.dtype
+    try:
+        default = op.dtype if dtype is None else dtype_named(dtype)
+    except BadInput as error:
+        reader.problems += error.problems
+    names = [op.lead] if reader.dims else op.reading_order()
+    own = (value[1] for name in names if (value := tensors.get(name)) and not op.arguments[name].dtype)
+    return next((kind for kind in own if kind), default)
+
+
+def _name(op: Operator, key: str) -> str | None:
+    """The operator's word for `key`: itself, the vendor's longer name of a tensor, or a tensor's name in snake case."""
+    own = {*op.arguments, *op.sizes, *(o.name for o in op.options), *(a.name for a in op.attributes)}
+    return key if key in own else tensor_named(op, key)
+
+
+def _unknown(op: Operator, key: str) -> str:
+    others = (*(o.name for o in op.options), *(a.name for a in op.attributes))
+    keys = list(dict.fromkeys([*op.sizes, *others, *op.arguments]))
+    return f"{key!r} is not a key;{did_you_mean(key, keys) or ' there are: ' + ', '.join(keys)}"
+
+
+def _value(op: Operator, name: str, text: str) -> Any:
+    """What the text after the equals sign means for a key; raises BadInput."""
+    word = text.strip()
+    lower = word.lower()
+    option = name in {o.name for o in op.options}
+    if option and isinstance(choice := _choice(op, name, lower), bool):
+        return choice
+    if option and lower in _BOOLS:
+        return _BOOLS[lower]
+    if name in op.arguments:
+        return None if lower in _NULL else _spec(name, word, "true, false, " if option else "")
+    if option:
+        raise BadInput(name, [f"{name}={text} is not {' or '.join(_words(op, name))}"])
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        if name not in op.sizes:
+            return float(word)
+    except ValueError:
+        pass
+    raise BadInput(name, [f"{name}={text} is not a {'whole ' if name in op.sizes else ''}number"])
+
+
+def _words(op: Operator, option: str) -> tuple[str, ...]:
+    """The two words of an option."""
+    return next(o.words for o in op.options if o.name == option) or ("true", "false")
+
+
+def _choice(op: Operator, name: str, value: Any) -> Any:
+    """Whether an option is on, where `value` is one of its words; any other value as it is."""
+    words = next((o.words for o in op.options if o.name == name), ())
+    return words.index(value) == 1 if isinstance(value, str) and value in words else value
+
+
+def _spec(name: str, word: str, others: str) -> Any:
+    """The shape that a word writes, with its dtype if it has one."""
+    sizes, _, dtype = word.partition(":")
+    try:
+        shape = shape_of(sizes)
+    except ValueError:
+        wrong = f"{name}={word} is not {others}none or a shape such as 2x4x6 or 2x4x6:bfloat16"
+        raise BadInput(name, [wrong]) from None
+    return TensorSpec(shape, dtype) if dtype else shape

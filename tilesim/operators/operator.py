@@ -1,0 +1,395 @@
+"""An operator: its tensors, dims, options, attributes, products and rules as its document states them, and its kernel.
+
+An operator is one Operator in one file. A Call is an operator with everything that one check or plan needs to know:
+sizes, dtypes, options, attributes. `Operator.record` runs the kernel function once and keeps what it recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tilesim.chip.chip import Chip
+from tilesim.errors import BadOperator, TilesimError
+from tilesim.operators.closed_form import ClosedForm
+from tilesim.operators.reference import Tolerance, usual
+from tilesim.operators.shapes import Pattern, Solution, TensorSpec
+from tilesim.operators.status import TILING_ERROR, Status
+from tilesim.program.buffers import Tensor
+from tilesim.program.recorder import Instr, Kernel
+from tilesim.program.sizes import ONE, Size, dim
+
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A named size [elements] and what its document allows: `least` to `most`, a multiple of `multiple_of`."""
+
+    name: str
+    least: int = 1
+    most: int | None = None
+    multiple_of: int = 1
+    default: int | None = None
+    """Its value where none is given."""
+
+    @property
+    def size(self) -> Size:
+        """The size as kernels compute with it."""
+        return dim(self.name, self.multiple_of)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor of the operator. `shape` is written in the operator's dims; `dtype` is "" for the operator's own."""
+
+    name: str
+    shape: str
+    role: str = INPUT
+    dtype: str = ""
+    option: str = ""
+    """The option that it belongs to: given with it, null without it."""
+    alias: str = ""
+    """What the vendor's interface calls it, where that is another name."""
+    contiguous: bool = False
+    """Whether the document takes it without gaps only."""
+    fan_in: str = ""
+    """Of a weight, the dim that products with it sum over: random values are divided by its root."""
+    positive: bool = False
+    """Whether values below 0 mean nothing, as of a mean square."""
+
+
+def result(
+    name: str, shape: str, *, dtype: str = "", option: str = "", alias: str = "", contiguous: bool = False
+) -> Argument:
+    """An output tensor."""
+    return Argument(name, shape, OUTPUT, dtype, option, alias, contiguous)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice that is on or off; tensors that name it are there or not. `words` may name the two, off first."""
+
+    name: str
+    default: bool = True
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A number that the vendor's interface takes beside the tensors."""
+
+    name: str
+    default: int | float | None = None
+    dim: str = ""
+    """The dim that it states; it has that dim's value where it is not given."""
+
+
+class Outcome(NamedTuple):
+    """What a rule found; `parameter` names the tensor, where the rule is about several."""
+
+    ok: bool
+    expected: str
+    given: str
+    parameter: str = ""
+    elsewhere: bool = False
+    """Whether it would hold on another product, so that there is nothing to call on this one."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One documented rule, and the status that the first call returns where it does not hold.
+
+    A rule about what is not there (a null tensor, a size that no shape tells) holds: another rule is broken then.
+    """
+
+    name: str
+    status: Status | None
+    test: Callable[[Call, Chip], Outcome]
+    parameter: str = ""
+    over: tuple[str, ...] = ()
+    """The dims whose range it limits."""
+    tiling: tuple[int, str] | None = None
+    """Its place in the order of the vendor's tiling function and its name there; None if that does not look at it."""
+
+    def apply(self, call: Call, chip: Chip) -> Finding:
+        """What the rule says about a call on a chip."""
+        ok, expected, given, parameter, elsewhere = self.test(call, chip)
+        status = None if elsewhere and not ok else self.status
+        return Finding(self.name, ok, expected, given, parameter or self.parameter, status, self.tiling)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule applied to one call."""
+
+    name: str
+    ok: bool
+    expected: str
+    given: str
+    parameter: str
+    status: Status | None
+    tiling: tuple[int, str] | None = None
+
+    def __str__(self) -> str:
+        """The rule with both sides: `R in range: expected 1..640, given 656`."""
+        return f"{self.name}: expected {self.expected}, given {self.given}"
+
+
+def _no_variant(_: Call, __: Chip) -> str:
+    return ""
+
+
+def _nothing_computed(_: Mapping[str, int]) -> Mapping[str, int]:
+    return {}
+
+
+def _usual_tolerance(name: str, kernel: Kernel) -> Tolerance:
+    return usual(kernel[name].dtype)
+
+
+def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True)
+class VendorTiling:
+    """What the vendor's host code hands to its kernel: fields in the vendor's order, key, blocks of the launch."""
+
+    data: Mapping[str, int] | None
+    key: int | None
+    block_dim: int
+    workspace_bytes: int | None = None
+    """What the first call asks for; None for the platform's own part and the tensors that phases hand on."""
+    ub_available_bytes: int | None = None
+    """What the tiling counts on; None for the budget of the inequalities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run of an instruction passes: rows of its result, vectors, and of a copy bursts and bytes."""
+
+    instr: Instr
+    rows: int
+    vectors: int
+    bursts: int
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """Everything about an operator. `dtypes` are those of each chip family that has it, `dtype` the one to assume."""
+
+    name: str
+    api: str
+    about: str
+    dims: Sequence[Dimension]
+    tensors: Sequence[Argument]
+    kernel: Callable[[Kernel], None]
+    dtypes: Mapping[str, Sequence[str]]
+    dtype: str
+    lead: str
+    """The tensor that others are compared with."""
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """Names for products of dims, such as D for C*H."""
+    options: Sequence[Option] = ()
+    attributes: Sequence[Attribute] = ()
+    rules: Sequence[Rule] = ()
+    unasked: Sequence[Rule] = ()
+    """What the vendor's tiling function refuses although the first call accepts it, and does not ask the function."""
+    split: str = ""
+    """The attribute that says which axis stands between two folded runs."""
+    overflow: Status = TILING_ERROR
+    """What the first call returns where the rules hold and the buffers do not fit."""
+    variant: Callable[[Call, Chip], str] = _no_variant
+    """Which of several kernels runs."""
+    computed: Callable[[Mapping[str, int]], Mapping[str, int]] = _nothing_computed
+    """Further sizes that the kernel uses, from the dims: tokens, groups ..."""
+    axes: Callable[[Call], Mapping[str, int]] = lambda _: {}
+    """Further sizes that the kernel uses, from the shapes of tensors of any rank."""
+    tiles: Callable[[Call, Chip], Mapping[str, int]] = _no_tiles
+    """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
+    tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
+    """The vendor's tiling data, from the tiles of the plan, where its rule is public."""
+    forward: str = ""
+    """Of gradients, the operator that they are of: inputs of the same name are shared, and its outputs that are inputs
+    here are what the backward needs saved."""
+    reference: ClosedForm | None = None
+    """The outputs in float64, from formulas alone, to compare results with."""
+    magnitude: ClosedForm | None = None
+    """What the tolerance of an element is a share of, beside the reference itself."""
+    tolerance: Callable[[str, Kernel], Tolerance] = _usual_tolerance
+    """What an output may differ from the reference."""
+    fused: Operator | None = None
+    """The same as one kernel on every product, where some compose it of other operators; for comparison only."""
+    counted: Callable[[Work], Mapping[str, int]] | None = None
+    """The names that the vendor's kernel counts one run of an instruction under, where that kernel is public."""
+
+    @functools.cached_property
+    def sizes(self) -> dict[str, Size]:
+        """The dims and derived names as kernels compute with them."""
+        own = {d.name: d.size for d in self.dims}
+        for name, text in self.derived.items():
+            (own[name],) = (axis for axis in Pattern.parsed(text, own).axes if isinstance(axis, Size))
+        return own
+
+    @functools.cached_property
+    def patterns(self) -> dict[str, Pattern]:
+        """The declared shape of every tensor."""
+        return {t.name: Pattern.parsed(t.shape, self.sizes) for t in self.tensors}
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Argument]:
+        """The tensors by name, in the order of the interface."""
+        return {t.name: t for t in self.tensors}
+
+    @functools.cached_property
+    def dimensions(self) -> dict[str, Dimension]:
+        """The dims by name."""
+        return {d.name: d for d in self.dims}
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The chip families that have the operator."""
+        return tuple(self.dtypes)
+
+    def __post_init__(self) -> None:
+        """Check that every name is one that the operator declares. Raises BadOperator with all that are not."""
+        problems = []
+        for t in self.tensors:
+            for word in t.shape.split():
+                names = [part for part in word.lstrip("~").split("*") if part and not part.isdigit()]
+                unknown = [n for n in names if n not in self.derived and n not in {d.name for d in self.dims}]
+                problems += [f"tensor '{t.name}' has the shape '{t.shape}', in which '{n}' is no dim" for n in unknown]
+            if t.option and t.option not in {o.name for o in self.options}:
+                problems.append(f"tensor '{t.name}' belongs to '{t.option}', which is no option")
+        if self.lead not in {t.name for t in self.tensors}:
+            problems.append(f"lead is '{self.lead}', which is no tensor")
+        if self.split and self.split not in {a.name for a in self.attributes}:
+            problems.append(f"split is '{self.split}', which is no attribute")
+        if problems:
+            raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", _author())
+
+    def members(self, option: str) -> tuple[Argument, ...]:
+        """The tensors that belong to an option."""
+        return tuple(t for t in self.tensors if t.option == option)
+
+    def reading_order(self) -> Iterator[str]:
+        """The tensors in the order in which shapes are believed: the lead first, outputs last."""
+        yield self.lead
+        yield from (t.name for t in self.tensors if t.role == INPUT and t.name != self.lead)
+        yield from (t.name for t in self.tensors if t.role != INPUT and t.name != self.lead)
+
+    def record(self, call: Call, chip: Chip) -> Kernel:
+        """The recorded kernel for the dtype and options of a call; the same one for every shape.
+
+        Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
+        """
+        options = tuple(sorted(call.options.items()))
+        return _recorded(self, call.dtype, options, chip.family, self.variant(call, chip))
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """An operator with its sizes, dtypes, options and attributes."""
+
+    operator: Operator
+    dtype: str
+    specs: Mapping[str, TensorSpec | None]
+    """Every tensor, None for a null one; a tensor is missing where its shape is not known."""
+    options: Mapping[str, bool]
+    attributes: Mapping[str, int | float]
+    solution: Solution
+    """What attributes and tensors say about the dims."""
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The dims that are known [elements], in the operator's order."""
+        return {d.name: self.solution.sizes[d.name] for d in self.operator.dims if d.name in self.solution.sizes}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every dim is known and not below its least."""
+        dims = self.dims
+        return all(d.name in dims and dims[d.name] >= d.least for d in self.operator.dims)
+
+    @property
+    def env(self) -> dict[str, Any]:
+        """The values of all names that sizes and scalars of the kernel can have."""
+        return {**self.attributes, **self.dims, **self.operator.computed(self.dims), **self.operator.axes(self)}
+
+    def spec(self, name: str) -> TensorSpec | None:
+        """The tensor called `name`, None if it is null or not known."""
+        return self.specs.get(name)
+
+    def is_null(self, name: str) -> bool:
+        """Whether null was given for a tensor."""
+        return name in self.specs and self.specs[name] is None
+
+    def expected(self, name: str) -> tuple[int, ...] | None:
+        """The shape that the declared one of `name` takes at the dims of the call, None if they are not known."""
+        return self.operator.patterns[name].filled(self.solution)
+
+
+def split_of(op: Operator, attributes: Mapping[str, int | float]) -> int | None:
+    """The axis between two folded runs, None if the operator has no such attribute."""
+    return int(attributes[op.split]) if op.split in attributes else None
+
+
+def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
+    """What the attributes alone say about the dims."""
+    found = Solution(split=split_of(op, attributes))
+    for attribute in op.attributes:
+        if attribute.dim and attribute.name in attributes:
+            found.bind(attribute.dim, int(attributes[attribute.name]))
+    return found
+
+
+def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
+    """`into`, with what the tensors say; twice, since one shape can say what another one needs."""
+    for name in (*op.reading_order(), *op.reading_order()):
+        spec = specs.get(name)
+        if spec is not None:
+            op.patterns[name].learn(spec.shape, into)
+    return into
+
+
+@functools.lru_cache(maxsize=256)
+def _recorded(op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: str) -> Kernel:
+    on = dict(options)
+    tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
+    kernel = Kernel(op.name, dtype, on, tensors, family, variant)
+    try:
+        op.kernel(kernel)
+    except TilesimError:
+        raise
+    except Exception as error:
+        raise BadOperator(f"{type(error).__name__}: {error}", _line_in(op.kernel, error)) from error
+    return kernel
+
+
+def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
+    shape = tuple(op.sizes[axis] if isinstance(axis, str) else axis for axis in op.patterns[argument.name].axes)
+    return Tensor(argument.name, shape or (ONE,), argument.dtype or dtype, argument.role)
+
+
+def _author() -> str:
+    """file:line that makes the operator: the first frame outside this module and generated code."""
+    frame = sys._getframe(1)  # noqa: SLF001  (the documented way to name the author's line)
+    while frame.f_back is not None and frame.f_code.co_filename in (__file__, "<string>"):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _line_in(function: Callable[..., object], error: Exception) -> str:
+    """file:line of the deepest frame of `error` in the file that has `function`."""
+    code = inspect.unwrap(function).__code__
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename]
+    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"

@@ -1,0 +1,97 @@
+"""Tiles of a matrix product: candidates by doubling, filtered by all inequalities, ranked by exact makespan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilesim.chip.chip import Chip
+from tilesim.feasibility.inequalities import Inequality
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.program.recorder import Phase
+
+
+def cube_plan(
+    phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
+) -> PhasePlan:
+    """The plan of a matrix product with the fewest cycles; `wanted` fixes tiles "m", "n", "k1" and "cores" by hand."""
+    limits = list(limits)
+    options = _large(cube_options(phase, dims, chip, limits, wanted), wanted.get("cores", chip.cores.cube))
+    plans = sorted((_planned(phase, dims, chip, o) for o in options), key=_bound)
+    best = plans[0]
+    for other in plans[1:]:
+        if _bound(other) >= best.cycles:
+            break
+        best = min(best, other, key=lambda p: p.cycles)
+    return best
+
+
+def cube_options(
+    phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
+) -> list[dict[str, int]]:
+    """Tiles and grids of cores worth scheduling: sides doubled from 16 that fit, with the deepest k that does."""
+    loops = {loop.name: loop for loop in phase.loops()}
+    extent = {axis: int(loops[name].extent.bind(dims)) for axis, name in (("m", "mi"), ("n", "ni"))}
+    group = int(loops["group"].tile.bind(dims))
+    groups = -(-int(loops["group"].extent.bind(dims)) // group)
+    cores = wanted.get("cores", chip.cores.cube)
+
+    def fits(tiles: Mapping[str, int]) -> bool:
+        return all(q.holds({**dims, **tiles}) for q in limits)
+
+    block = phase.k_block
+    small = [2**i * 16 for i in range(8)]
+    sides = {a: [t for t in small if t < extent[a]] + [min(small[-1], -(-extent[a] // 16) * 16)] for a in extent}
+    sides = {a: [wanted[a]] if a in wanted else s for a, s in sides.items()}
+    out: list[dict[str, int]] = []
+    least = wanted.get("k1", block)
+    pairs = [(m, n) for m in sides["m"] for n in sides["n"] if fits({"m": m, "n": n, "k1": least})]
+    for m, n in pairs:
+        depth = least
+        while "k1" not in wanted and depth < group and fits({"m": m, "n": n, "k1": depth * 2}):
+            depth *= 2
+        tiles = {"m": m, "n": n}
+        count = {a: -(-extent[a] // tiles[a]) for a in extent}
+        out += [{**tiles, "k1": depth, **parts} for parts in _grids(groups, count["m"], count["n"], cores)]
+    return out
+
+
+def _large(options: list[dict[str, int]], cores: int) -> list[dict[str, int]]:
+    """The options without those that could have four times the area with every core still at work.
+
+    Twice the area only copies less, but a smaller tile starts its first product and ends its last one sooner.
+    """
+    busy = {(o["m"], o["n"]) for o in options if math.prod(v for k, v in o.items() if k.startswith("cores.")) == cores}
+
+    def could_grow(o: dict[str, int]) -> bool:
+        return any((o["m"] * i, o["n"] * 4 // i) in busy for i in (1, 2, 4))
+
+    return [o for o in options if not could_grow(o)] or options
+
+
+def _grids(groups: int, rows: int, columns: int, cores: int) -> list[dict[str, int]]:
+    """Grids of cores over groups and tiles of m and n: the one or two with the fewest tiles on the busiest core."""
+    found: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for g in range(1, min(groups, cores) + 1):
+        for i in range(1, min(rows, cores // g) + 1):
+            j = min(columns, cores // g // i)
+            if j:
+                found[g, i, j] = (-(-groups // g) * -(-rows // i) * -(-columns // j), g * i * j)
+    fewest = min(t for t, _ in found.values())
+    best = sorted((k for k, v in found.items() if v[0] == fewest), key=lambda k: (found[k][1], abs(k[1] - k[2])))
+    return [{"cores.group": g, "cores.mi": i, "cores.ni": j} for g, i, j in best[:2]]
+
+
+def _planned(phase: Phase, dims: Mapping[str, Any], chip: Chip, option: Mapping[str, int]) -> PhasePlan:
+    tiles = {name: option[name] for name in phase.tiles}
+    parts = {f"{phase.name}.{name}": v for name, v in option.items() if name.startswith("cores.")}
+    used = math.prod(parts.values())
+    sizes = {**dims, **tiles, **parts, f"{phase.name}.cores": used}
+    reasons = dict.fromkeys(tiles, "the fewest cycles of the tiles that fit")
+    return PhasePlan(phase, chip, sizes, tiles, reasons, used)
+
+
+def _bound(plan: PhasePlan) -> int:
+    """Cycles of the longest pipe of its first core, which the makespan cannot beat."""
+    return max(plan.scheduler.busy(plan.nests[0][0]).values())

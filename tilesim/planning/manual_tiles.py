@@ -1,0 +1,121 @@
+"""Tile sizes and cores that are given by hand: whether there are such, and whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tilesim.chip.chip import Chip
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.feasibility.evaluate import Balance
+from tilesim.feasibility.inequalities import Inequality
+from tilesim.feasibility.remedies import Remedy
+from tilesim.feasibility.verdict import Verdict
+from tilesim.operators.shapes import whole_number
+from tilesim.program.recorder import Kernel, Phase
+
+CORES: Final = "cores"
+"""What is given like a tile, but counts cores."""
+
+
+def refuse_impossible(kernel: Kernel, chip: Chip, given: Mapping[str, int]) -> None:
+    """Raise BadInput, with all problems at once, for tiles that no phase has, and for sizes that nothing can have."""
+    problems = []
+    names = _names(kernel)
+    for name, wanted in given.items():
+        value = whole_number(wanted)
+        if name not in names:
+            hint = did_you_mean(name, names) or f" there are: {', '.join(sorted(n for n in names if '.' not in n))}"
+            problems.append(f"{name!r} is not a tile;{hint}")
+        elif value is None:
+            problems.append(f"{name} is {wanted!r}, must be a whole number")
+        elif value < 1:
+            problems.append(f"{name}={value} must be at least 1")
+        elif value % names[name]:
+            problems.append(f"{name}={value} must be a multiple of {names[name]}")
+        else:
+            problems += _too_many_cores(kernel, chip, name, value)
+    if problems:
+        raise BadInput(f"{kernel.name} on {chip.name}", problems)
+
+
+def of_phase(phase: Phase, tiles: Mapping[str, int]) -> dict[str, int]:
+    """Those of `tiles` that a phase has: "rows" for every phase, "gate backward.rows" for one."""
+    named = {name.rpartition("."): value for name, value in tiles.items()}
+    return {
+        name: value
+        for (where, _, name), value in named.items()
+        if where in ("", phase.name) and (name == CORES or name in phase.tiles)
+    }
+
+
+def overflowing(
+    verdict: Verdict, kernel: Kernel, limits: Sequence[Inequality], tiles: Mapping[str, int], given: Mapping[str, int]
+) -> Verdict | None:
+    """The verdict on a call with tiles by hand, where these leave no room; None where they fit.
+
+    `tiles` are those that are fixed, the ones that are `given` by hand among them; all others are at their smallest.
+    """
+    env = verdict.call.env
+    mine = {phase.name: of_phase(phase, tiles) for phase in kernel.phases}
+    sides = []
+    for limit in limits:
+        fixed = replace(limit, minimum={**limit.minimum, **_without_cores(mine[limit.phase])})
+        sides.append(Balance(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
+    failing = [b for b in sides if b.slack_bytes < 0]
+    if not failing:
+        return None
+    made = replace(verdict, ok=False, verdict="overflow", inequalities=tuple(sides), tiles=dict(given))
+    made.__dict__["remedies"] = tuple(_remedies(kernel, made, given))  # others than dims and chips would do
+    return made
+
+
+def _remedies(kernel: Kernel, verdict: Verdict, given: Mapping[str, int]) -> Iterator[Remedy]:
+    """The largest size of each tile by hand that fits, the others as they are; of several if one is not enough."""
+    env = verdict.call.env
+    sides = [(b.inequality, next(p for p in kernel.phases if p.name == b.phase)) for b in verdict.inequalities]
+    found: dict[str, int] = {}
+    for key, value in given.items():
+        mine = [
+            (limit, name, phase.tiles[name].multiple_of)
+            for limit, phase in sides
+            for name in _without_cores(of_phase(phase, {key: value}))
+        ]
+        fits = min((limit.largest(name, env, value, step) for limit, name, step in mine), default=0)
+        if 0 < fits < value:
+            found[key] = fits
+
+    def passes(changes: Mapping[str, int]) -> bool:
+        return all(limit.holds({**env, **_without_cores(of_phase(phase, changes))}) for limit, phase in sides)
+
+    single = [{key: size} for key, size in found.items() if passes({key: size})]
+    for changes in single or ([found] if found and passes(found) else []):
+        text = ", ".join(f"{key} = {size}" for key, size in changes.items())
+        yield Remedy(f"{text}, the largest that fits", given=changes)
+
+
+def _names(kernel: Kernel) -> dict[str, int]:
+    """What can be given, to what it must be a multiple of."""
+    names = dict.fromkeys([CORES, *(f"{phase.name}.{CORES}" for phase in kernel.phases)], 1)
+    for phase in kernel.phases:
+        for tile in phase.tiles.values():
+            names |= dict.fromkeys([tile.name, f"{phase.name}.{tile.name}"], tile.multiple_of)
+    return names
+
+
+def _too_many_cores(kernel: Kernel, chip: Chip, name: str, value: int) -> list[str]:
+    """The problem with a number of cores that the chip does not have, if it is one."""
+    where, _, last = name.rpartition(".")
+    kinds = {phase.core_kind for phase in kernel.phases if last == CORES and where in ("", phase.name)}
+    there = {kind: chip.cores.cube if kind == "cube" else chip.cores.vector for kind in kinds}
+    few = {kind: count for kind, count in there.items() if value > count}
+    if not few:
+        return []
+    of = " and ".join(f"{count} {kind} cores" for kind, count in sorted(few.items()))
+    only = "" if where or len(few) == len(there) else "; 'PHASE.cores' is for one phase"
+    return [f"{name}={value} must be at most {min(few.values())}: the chip has {of}{only}"]
+
+
+def _without_cores(tiles: Mapping[str, int]) -> dict[str, int]:
+    return {name: value for name, value in tiles.items() if name != CORES}

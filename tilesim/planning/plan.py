@@ -1,0 +1,277 @@
+"""A plan of one call on one chip: tile sizes, the split over cores, buffer map, workspace, the vendor's tiling data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilesim.arguments import checked
+from tilesim.chip.chip import Chip, load_chip
+from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
+from tilesim.feasibility.inequalities import Inequality, budget, inequalities
+from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.notebook_repr import Shown
+from tilesim.operators.binding import Given, bind
+from tilesim.operators.operator import Call, Operator, VendorTiling
+from tilesim.operators.status import Status
+from tilesim.ops import load_operator
+from tilesim.planning.core_split import core_shares, idle_share
+from tilesim.planning.cube_tiling import cube_plan
+from tilesim.planning.manual_tiles import of_phase, overflowing, refuse_impossible
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.stage_graph import graph
+from tilesim.planning.vector_tiling import vector_plan
+from tilesim.program.access import refuse_outside
+from tilesim.program.recorder import Kernel
+from tilesim.timing.bandwidth import tensor_bytes
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+WORKSPACE_ALIGN_BYTES = 512
+"""Workspace tensors start on it: the L2 line, and what the vendor recommends for copies."""
+FIELD_BYTES = 8
+"""A field of tiling data is an integer of 64 bits. Source: the vendor's host code of both operators that have them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Shown):
+    """A kernel with every size decided. `workspace` maps its tensors to (offset, bytes), `by_hand` tiles to sizes."""
+
+    call: Call
+    chip: Chip
+    verdict: Verdict
+    kernel: Kernel
+    sizes: Mapping[str, Any]
+    phases: tuple[PhasePlan, ...]
+    workspace: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    by_hand: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def operator(self) -> Operator:
+        """The operator that is planned."""
+        return self.call.operator
+
+    @property
+    def ok(self) -> bool:
+        """Whether its call fits."""
+        return self.verdict.ok
+
+    @property
+    def status(self) -> Status | None:
+        """What the vendor's first call returns for its call: success, or there would be no plan."""
+        return self.verdict.status
+
+    @property
+    def note(self) -> str:
+        """What else is to be known of it: that the vendor would launch what does not fit, or tile it otherwise."""
+        return "; ".join(text for text in (self.verdict.note, self._other) if text)
+
+    @functools.cached_property
+    def vendor(self) -> VendorTiling | None:
+        """The vendor's tiling, None where its rule is not public."""
+        if self.by_hand:
+            return planned(self.call, self.chip).vendor
+        tiles = {name: size for p in self.phases for name, size in p.tiles.items()}
+        return self.operator.tiling(self.call, self.chip, tiles) if self.operator.tiling else None
+
+    @functools.cached_property
+    def _other(self) -> str:
+        """How tiles and cores by hand differ from the vendor's; "" where they do not, or its rule is not public."""
+        if not self.by_hand or self.vendor is None:
+            return ""
+        phases = zip(self.phases, planned(self.call, self.chip).phases, strict=True)
+        if all((mine.tiles, mine.cores) == (theirs.tiles, theirs.cores) for mine, theirs in phases):
+            return ""
+        return f"{', '.join(f'{n}={v}' for n, v in self.by_hand.items())} by hand is not the vendor's tiling"
+
+    @property
+    def tiling_data(self) -> Mapping[str, int] | None:
+        """The vendor's fields in the vendor's order, None where its rule is not public or tiles by hand differ."""
+        return self.vendor.data if self.vendor and not self._other else None
+
+    @property
+    def tiling_key(self) -> int | None:
+        """The key by which the vendor picks a kernel, None as the fields are."""
+        return self.vendor.key if self.vendor and not self._other else None
+
+    @property
+    def tiling_bytes(self) -> int:
+        """Bytes of tiling data that every core reads before it begins, as far as they are known: 8 for each field."""
+        data = self.vendor.data if self.vendor else None
+        return FIELD_BYTES * len(data) if data else self.kernel.tiling_bytes
+
+    @property
+    def block_dim(self) -> int:
+        """Blocks of the launch; of a kernel that mixes cores, cube cores with their share of the vector cores."""
+        if self.vendor and not self._other:
+            return self.vendor.block_dim
+        cube = max((p.cores for p in self.phases if p.phase.core_kind == "cube"), default=0)
+        vector = max((p.cores for p in self.phases if p.phase.core_kind == "vector"), default=0)
+        return max(cube, -(-vector * self.chip.cores.cube // self.chip.cores.vector)) if cube else vector
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes that the first call asks for: the platform's own part and the tensors that phases hand on."""
+        if self.vendor and self.vendor.workspace_bytes is not None:
+            return self.vendor.workspace_bytes
+        return self.chip.workspace.system_bytes + max((o + b for o, b in self.workspace.values()), default=0)
+
+    @property
+    def route(self) -> str:
+        """Which kernels run: "kernel" for the operator's own, or what the operator says in its place."""
+        return self.kernel.route
+
+    @property
+    def ub_used_bytes(self) -> int:
+        """Bytes of the unified buffer that the fullest phase uses, without what the operator keeps back."""
+        homes = [(b, h) for p in self.phases for b, h in p.homes.items() if h.space == "ub" and not b.pool]
+        return max((home.offset + home.bytes * home.slots for _, home in homes), default=0)
+
+    @property
+    def ub_available_bytes(self) -> int:
+        """Bytes of the unified buffer that the operator counts on."""
+        if self.vendor and self.vendor.ub_available_bytes is not None:
+            return self.vendor.ub_available_bytes
+        whole = budget(self.kernel, self.chip, "ub").bind(self.sizes)
+        return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
+
+    @checked
+    def graph(self, tiles: int | None = None) -> nx.DiGraph:
+        """Its copies and computations as a networkx graph; with `tiles`, so many tiles of every loop told apart."""
+        return graph(self, tiles)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data, under the names of the command line's --json."""
+        status = self.status
+        return {
+            "ok": self.ok,
+            "verdict": self.verdict.verdict,
+            "note": self.note or None,
+            "status": {"name": status.name, "code": status.code} if status else None,
+            "operator": self.operator.name,
+            "chip": self.chip.name,
+            "dims": dict(self.call.dims),
+            "dtype": self.call.dtype,
+            "options": dict(self.call.options),
+            "route": self.route,
+            "by_hand": dict(self.by_hand),
+            "block_dim": self.block_dim,
+            "tiling_key": self.tiling_key,
+            "tiling_data": None if self.tiling_data is None else dict(self.tiling_data),
+            "workspace_bytes": self.workspace_bytes,
+            "workspace": {name: {"offset": at, "bytes": size} for name, (at, size) in self.workspace.items()},
+            "ub_used_bytes": self.ub_used_bytes,
+            "ub_available_bytes": self.ub_available_bytes,
+            "phases": [_phase_json(phase) for phase in self.phases],
+            **self.known(),
+        }
+
+
+def plan(
+    op: Operator | str,
+    given: Given,
+    *,
+    chip: Chip | str | Path,
+    dtype: str | None = None,
+    tiles: Mapping[str, int] | None = None,
+    **options: Any,
+) -> Plan:
+    """The plan of a call, as `check` takes it.
+
+    `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, on top
+    of what the operator's vendor fixes. Raises BadInput as `check` does, and Unsupported, Refused or DoesNotFit, each
+    with its `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor
+    takes it is planned as the vendor does; its verdict says so. Raises BadOperator for a kernel that leaves a tensor.
+    """
+    call = bind(load_operator(op), given, dtype=dtype, **options)
+    return planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
+
+
+def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Plan:
+    """The plan of a call that is already made."""
+    verdict = judged(call, chip)
+    if verdict.status is None or verdict.status.code:
+        raise refusal(verdict)
+    kernel = call.operator.record(call, chip)
+    given = dict(tiles or {})
+    refuse_impossible(kernel, chip, given)
+    fixed = call.operator.tiles(call, chip)
+    tiles = {**fixed, **given}
+    limits = inequalities(kernel, chip)
+    if given:
+        overflow = overflowing(verdict, kernel, limits, tiles, given)
+        if overflow is not None:
+            raise refusal(overflow)
+    by_phase: dict[str, list[Inequality]] = {}
+    for limit in limits:
+        by_phase.setdefault(limit.phase, []).append(limit)
+    sizes: dict[str, Any] = dict(call.env)
+    phases = []
+    for phase in kernel.phases:
+        make = cube_plan if phase.core_kind == "cube" else vector_plan
+        made = make(phase, sizes, chip, by_phase.get(phase.name, []), of_phase(phase, tiles))
+        refuse_outside(phase, made.sizes)
+        hand = of_phase(phase, given)
+        reasons = {n: "by hand" if n in hand else why for n, why in made.reasons.items()}
+        reasons |= {n: "the vendor's rule" for n, why in reasons.items() if why == "given"}
+        made = replace(made, reasons=reasons)
+        sizes[f"{phase.name}.cores"] = made.cores
+        phases.append(made)
+    return Plan(call, chip, verdict, kernel, sizes, tuple(phases), _workspace(kernel, sizes), given)
+
+
+def refusal(verdict: Verdict) -> TilesimError:
+    """The exception that says why a verdict is no."""
+    error: TilesimError
+    if verdict.verdict == "unsupported":
+        error = Unsupported(verdict.operator, verdict.culprit)
+    elif verdict.broken:
+        error = Refused(verdict.operator, [str(rule) for rule in verdict.broken])
+    else:
+        worst = verdict.failing[0]
+        mine = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
+        where = f"phase '{worst.phase}' of " if verdict.tiles else ""
+        subject, remedies = f"{where}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
+        error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=mine, remedies=remedies)
+    error.verdict = verdict
+    return error
+
+
+def _workspace(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    out: dict[str, tuple[int, int]] = {}
+    offset = 0
+    for name, tensor in kernel.workspaces.items():
+        size = tensor_bytes(tensor, sizes)
+        out[name] = (offset, size)
+        offset += -(-size // WORKSPACE_ALIGN_BYTES) * WORKSPACE_ALIGN_BYTES
+    return out
+
+
+def _phase_json(plan: PhasePlan) -> dict[str, Any]:
+    return {
+        "name": plan.phase.name,
+        "note": plan.phase.note,
+        "core_kind": plan.phase.core_kind,
+        "cores": plan.cores,
+        "idle_share": round(idle_share(plan), 6),
+        "shares": [share.to_json() for share in core_shares(plan)],
+        "tiles": dict(plan.tiles),
+        "reasons": dict(plan.reasons),
+        "buffers": [
+            {
+                "name": buffer.name,
+                "space": home.space,
+                "pool": buffer.pool or None,
+                "offset": home.offset,
+                "bytes": home.bytes * home.slots,
+                "slots": home.slots,
+                "dtype": buffer.dtype,
+                "shape": [int(size.bind(plan.sizes)) for size in buffer.allocated],
+            }
+            for buffer, home in plan.homes.items()
+        ],
+    }

@@ -1,0 +1,73 @@
+"""Tiles of a vector phase: as large as fits, at most a core's share of the axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilesim.chip.chip import Chip
+from tilesim.feasibility.inequalities import Inequality
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.program.loop_nest import split_loops
+from tilesim.program.recorder import Loop, Phase
+
+
+def vector_plan(
+    phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
+) -> PhasePlan:
+    """The plan of a vector phase: the largest tiles that fit; `wanted` fixes tiles and "cores" by hand."""
+    limits = list(limits)
+    available = wanted.get("cores", chip.cores.vector)
+    sizes = {**dims, **{name: wanted[name] for name in phase.tiles if name in wanted}}
+    tiles: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    for tile in phase.tiles.values():
+        users = [loop for loop in phase.loops() if tile.name in loop.tile.names()]
+        longest = max((_longest_share(loop, sizes, available) for loop in users), default=1)
+        about = {**sizes, "copy_bytes": chip.tiling.copy_bytes, "vector_cores": available}
+        cap = longest if tile.cap is None else max(1, min(longest, int(tile.cap.bind(about))))
+        cap = -(-cap // tile.multiple_of) * tile.multiple_of  # alignments rely on it
+        if tile.name in wanted:
+            tiles[tile.name], reasons[tile.name] = wanted[tile.name], "given"
+        else:
+            found = min((q.largest(tile.name, sizes, cap, tile.multiple_of) for q in limits), default=cap)
+            tiles[tile.name] = max(found, tile.multiple_of)
+            reasons[tile.name] = (
+                "the whole axis of a core's share"
+                if found >= longest
+                else tile.cap_reason or f"at most {tile.cap}"
+                if found == cap
+                else "the largest that fits"
+            )
+            if any(loop.even for loop in users):  # equal tiles need no more than the largest of them
+                tiles[tile.name] = -(-longest // -(-longest // tiles[tile.name]))
+        sizes[tile.name] = tiles[tile.name]
+    used = 0
+    for loop, _ in split_loops(phase):
+        parts = _parts(loop, sizes, available)
+        sizes[f"{phase.name}.cores.{loop.name}"] = parts
+        used = max(used, parts)
+    sizes[f"{phase.name}.cores"] = max(used, 1)
+    return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1))
+
+
+def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:
+    if loop.split == "dealt":
+        return loop.tiles(sizes)
+    return -(-int(loop.extent.bind(sizes)) // max(int(loop.unit.bind(sizes)), 1))
+
+
+def _parts(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
+    units = _units(loop, sizes)
+    if loop.split == "ceil":
+        each = -(-units // available) if units else 1
+        return -(-units // each) if units else 1
+    return max(min(available, units), 1)
+
+
+def _longest_share(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
+    extent = int(loop.extent.bind(sizes))
+    if not loop.split or loop.split == "dealt":
+        return max(extent, 1)
+    unit = int(loop.unit.bind(sizes))
+    return max(min(extent, -(-_units(loop, sizes) // available) * unit), 1)

@@ -1,0 +1,109 @@
+"""Whether what instructions access lies inside its tensor or buffer.
+
+A plan looks at the first and last tiles of loops, an execution at every access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tilesim.errors import BadOperator
+from tilesim.program.buffers import Tensor, View
+from tilesim.program.loop_nest import Place, segments
+from tilesim.program.recorder import Instr, Loop, Phase, walk
+from tilesim.program.sizes import ZERO
+
+Sizes = Mapping[str, Any]
+WHAT = ("start", "size", "after", "before", "index", "row")
+"""What an iteration of a loop binds, after the loop's name."""
+
+
+def inside(start: Any, count: Any, size: int) -> bool:
+    """Whether `count` elements from `start` on lie on an axis of `size`; no elements lie on any."""
+    return bool(0 <= start <= size - count if count > 0 else count == 0)
+
+
+def outside(instr: Instr, view: View, full: Sequence[int], sizes: Sizes) -> BadOperator | None:
+    """What is wrong with a view in a tensor or buffer of shape `full`: the first axis that it leaves; None of none."""
+    name, verb = view.base.name, "writes" if view is instr.dst else "reads"
+    for axis, (at, of, size) in enumerate(zip(view.starts, view.sizes, full, strict=True)):
+        start, count = int(at.bind(sizes)), int(of.bind(sizes))
+        if not inside(start, count, size):
+            taken = f"{start}" if count == 1 else f"{start} to {start + count - 1}"
+            taken = taken if count > 0 else f"{count} elements from {start} on"
+            fact = f"{instr.op} {verb} '{view}' outside '{name}': {taken} on axis {axis}, which has {size}"
+            return BadOperator(fact, instr.where)
+    return None
+
+
+def refuse_outside(phase: Phase, sizes: Sizes) -> None:
+    """Refuse a phase that leaves a tensor or buffer in the first or last tiles of its loops. Raises BadOperator."""
+    for node, around in walk(phase.body):
+        if not isinstance(node, Instr):
+            continue
+        for view in (*node.reads(), node.dst):
+            names = {n for size in (*view.starts, *view.sizes, *node.dst.shape) for n in size.names()}
+            if f"{phase.name}.core" in names or all(_surely_inside(view, axis, around) for axis in _axes(view)):
+                continue
+            base = view.base
+            shape = base.shape if isinstance(base, Tensor) else base.allocated
+            full = [int(size.bind(sizes)) for size in shape]
+            for at in _ends(_needed(around, names), phase, sizes):
+                if all(size.bind(at) > 0 for size in node.dst.shape) and (error := outside(node, view, full, at)):
+                    raise error
+
+
+def _axes(view: View) -> range:
+    return range(len(view.starts))
+
+
+def _surely_inside(view: View, axis: int, around: Sequence[Loop]) -> bool:
+    """Whether an axis is taken whole, or in the tiles of a loop over it."""
+    start, size, whole = view.starts[axis], view.sizes[axis], view.base.shape[axis]
+    if start == ZERO and size == whole:
+        return True
+    tiles = [(loop.range, loop.extent) for loop in around]
+    return any(start == tile.start and size in (tile.size, 1) and extent == whole for tile, extent in tiles)
+
+
+def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
+    """The loops around, each with whether something depends on which of its tiles it is."""
+    found: list[tuple[Loop, bool]] = []
+    names = set(names)
+    for loop in reversed(around):
+        needed = any(f"{loop.name}.{what}" in names for what in WHAT)
+        names |= {n for size in (loop.extent, loop.tile, loop.unit, loop.rows) for n in size.names()}
+        found.append((loop, needed))
+    return found[::-1]
+
+
+def _ends(loops: Sequence[tuple[Loop, bool]], phase: Phase, sizes: Sizes) -> Iterator[Sizes]:
+    """The sizes at the first and last tiles of every loop that is needed, at any one tile of the others."""
+    if not loops:
+        yield sizes
+        return
+    (loop, needed), *rest = loops
+    places = dict.fromkeys(_places(loop, phase, sizes))
+    for place in places if needed else list(places)[:1]:
+        values = (place.start, place.size, place.after, place.before, place.index, place.row)
+        at = {**sizes, **{f"{loop.name}.{what}": value for what, value in zip(WHAT, values, strict=True)}}
+        yield from _ends(rest, phase, at)
+
+
+def _places(loop: Loop, phase: Phase, sizes: Sizes) -> Iterator[Place]:
+    """The first and the last tile of every size, of the first share of a loop and of the last."""
+    tile, extent = loop.tile.bind(sizes), loop.extent.bind(sizes)
+    if loop.split == "dealt":
+        each, rows = loop.trips(sizes), loop.rows.bind(sizes)
+        for row, index in ((0, 0), (0, each - 1), (rows - 1, 0), (rows - 1, each - 1)) if each * rows > 0 else ():
+            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
+        return
+    parts = int(loop.parts(phase.name).bind(sizes)) if loop.split else 1
+    for part in (0, parts - 1):
+        number = 0
+        for s in segments(loop, sizes, parts, part):
+            for i in (0, s.times - 1):
+                start = s.start + i * s.step
+                yield Place(start, s.size, s.after, s.before, number + i if loop.even else start // tile)
+            number += s.times

@@ -1,0 +1,340 @@
+"""A phase with its sizes known: the tiles of every loop, as runs of equal iterations, for one core.
+
+The schedule, the counts and the executor all read the same segments, so that they cannot disagree about a tail.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
+
+from tilesim.program.recorder import Instr, Loop, Phase
+
+Sizes = Mapping[str, Any]
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`times` tiles of `size` elements, the first at `start`, each `step` after the one before.
+
+    `after` and `before` are what the axis still has of the halo on each side.
+    """
+
+    start: int
+    size: int
+    times: int
+    step: int
+    after: int = 0
+    before: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Step:
+    """One instruction with the sizes of the loops around it."""
+
+    instr: Instr
+    sizes: Sizes
+
+
+def remembered(function: Callable[[Step, *Ts], T]) -> Callable[[Step, *Ts], T]:
+    """The function, which keeps what it returned for a step as long as the step is there, as a nest has many prices."""
+    known: WeakKeyDictionary[Step, dict[tuple[*Ts], T]] = WeakKeyDictionary()
+
+    @functools.wraps(function)
+    def get(step: Step, *more: *Ts) -> T:
+        found = known.setdefault(step, {})
+        if more not in found:
+            found[more] = function(step, *more)
+        return found[more]
+
+    return get
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """A body repeated; equal bodies are the same object."""
+
+    times: int
+    body: tuple[Step | Run, ...]
+    loop: Loop
+
+
+Nest = tuple[Step | Run, ...]
+
+
+def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
+    """(start, count) [elements] of the axis that falls to share `part` of `parts`; count 0 where none is left."""
+    extent, unit = loop.extent.bind(sizes), loop.unit.bind(sizes)
+    if not loop.split:
+        return 0, extent
+    units = -(-extent // unit)
+    if loop.split == "ceil":
+        each = -(-units // parts)
+        first, count = part * each, each
+    else:
+        each, more = divmod(units, parts)
+        first, count = part * each + min(part, more), each + (part < more)
+    start = min(first * unit, extent)
+    return start, min(count * unit, extent - start)
+
+
+def segments(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> list[Segment]:
+    """The tiles of one share of a loop that is not dealt, in order, as runs of equal ones."""
+    tile = loop.tile.bind(sizes)
+    start, count = share(loop, sizes, parts, part)
+    if count <= 0:
+        return []
+    if loop.even:
+        trips = -(-count // tile)
+        small, more = divmod(count, trips)
+        runs = [Segment(start, small + 1, more, small + 1)] if more else []
+        runs.append(Segment(start + more * (small + 1), small, trips - more, small))
+    else:
+        full, tail = divmod(count, tile)
+        runs = [Segment(start, tile, full, tile)] if full else []
+        if tail:
+            runs.append(Segment(start + full * tile, tail, 1, tile))
+    return _with_halo(runs, loop, loop.extent.bind(sizes)) if loop.halo or loop.lead else runs
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One tile: where it starts, its size and halo [elements], its number along the axis and the row that it is of."""
+
+    start: int
+    size: int
+    after: int = 0
+    before: int = 0
+    index: int = 0
+    row: int = 0
+
+
+def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[Place]:
+    """Every tile of one share of a loop, in order."""
+    tile = loop.tile.bind(sizes)
+    if loop.split == "dealt":
+        extent, each = loop.extent.bind(sizes), loop.trips(sizes)
+        for k in range(part, loop.tiles(sizes), parts):
+            row, index = divmod(k, each)
+            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
+        return
+    number = -1
+    for s in segments(loop, sizes, parts, part):
+        for i in range(s.times):
+            start, number = s.start + i * s.step, number + 1
+            yield Place(start, s.size, s.after, s.before, number if loop.even else start // tile)
+
+
+Kinds = tuple["tuple[int, int, int, int] | tuple[int, Kinds]", ...]
+"""Runs of equal tiles: (times, size, after, before), or (times, runs) for a pattern that repeats."""
+
+
+def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
+    """The tiles of one share of a loop by their sizes alone."""
+    if loop.split != "dealt":
+        return tuple((s.times, s.size, s.after, s.before) for s in segments(loop, sizes, parts, part))
+    each = loop.trips(sizes)
+    tile = loop.tile.bind(sizes)
+    tail = loop.extent.bind(sizes) % tile
+    count = len(range(part, loop.tiles(sizes), parts))
+    if not tail:
+        return ((count, tile, 0, 0),) if count else ()
+    period = each // math.gcd(each, parts)
+    common = math.gcd(each, parts)
+    missing = each - 1 - part
+    first = None if missing % common else missing // common * pow(parts // common, -1, period) % period
+    if first is None:
+        return ((count, tile, 0, 0),) if count else ()
+
+    def word(length: int) -> Kinds:
+        if length <= first:
+            return ((length, tile, 0, 0),) if length else ()
+        kinds = ((first, tile, 0, 0), (1, tail, 0, 0), (length - first - 1, tile, 0, 0))
+        return tuple(k for k in kinds if k[0])
+
+    whole, rest = divmod(count, period)
+    return (*(((whole, word(period)),) if whole else ()), *word(rest))
+
+
+def _with_halo(found: list[Segment], loop: Loop, extent: int) -> list[Segment]:
+    """The segments cut where the halo leaves the axis, at its beginning and end."""
+    out: list[Segment] = []
+    for s in found:
+        first = min(s.times, max(0, -(-(loop.lead - s.start) // s.step)))
+        last = max(first, min(s.times, (extent - loop.halo - s.size - s.start) // s.step + 1))
+        for i in (*range(first), *((first,) if last > first else ()), *range(last, s.times)):
+            start = s.start + i * s.step
+            after, before = min(loop.halo, extent - start - s.size), min(loop.lead, start)
+            out.append(Segment(start, s.size, last - first if first <= i < last else 1, s.step, after, before))
+    return out
+
+
+def split_loops(phase: Phase) -> list[tuple[Loop, tuple[Loop, ...]]]:
+    """The loops of a phase that are split over cores, each with the split loops around it."""
+    found: list[tuple[Loop, tuple[Loop, ...]]] = []
+
+    def visit(body: Sequence[Instr | Loop], around: tuple[Loop, ...]) -> None:
+        for node in body:
+            if isinstance(node, Loop):
+                if node.split:
+                    found.append((node, around))
+                visit(node.body, (*around, node) if node.split else around)
+
+    visit(phase.body, ())
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a split loop is shared out: core c of the first `cores` runs share (c // `below`) mod `parts`."""
+
+    loop: Loop
+    parts: int
+    below: int
+    cores: int
+
+    def part(self, core: int) -> int:
+        """The share of a core; -1 if it runs none of the loop."""
+        return (core // self.below) % self.parts if core < self.cores else -1
+
+
+def cuts(phase: Phase, sizes: Sizes) -> list[Cut]:
+    """The split loops of a phase: nested ones make a grid of cores, in row-major order."""
+    splits = split_loops(phase)
+    parts = {loop: int(loop.parts(phase.name).bind(sizes)) for loop, _ in splits}
+    out = []
+    for loop, around in splits:
+        below = math.prod(parts[other] for other, outer in splits if loop in outer)
+        out.append(Cut(loop, parts[loop], below, parts[loop] * below * math.prod(parts[o] for o in around)))
+    return out
+
+
+Parts = Mapping[Loop, tuple[int, int]]
+"""(parts, part) of every split loop, for one core."""
+
+
+def parts_of(phase: Phase, sizes: Sizes, core: int) -> Parts:
+    """The shares of a core."""
+    return {cut.loop: (cut.parts, cut.part(core)) for cut in cuts(phase, sizes)}
+
+
+class Nests:
+    """The nests of a phase's cores, sharing the bodies that are equal."""
+
+    def __init__(self, phase: Phase, sizes: Sizes) -> None:
+        self.phase = phase
+        self.sizes = dict(sizes)
+        self._bodies: dict[tuple[Any, ...], Nest] = {}
+        self._inside = {loop: _inside(loop) for loop in phase.loops()}
+
+    def core(self, core: int) -> Nest:
+        """The nest of one core."""
+        return self._nest(self.phase.body, self.sizes, (), parts_of(self.phase, self.sizes, core))
+
+    def distinct(self, cores: int) -> list[tuple[Nest, int, int]]:
+        """(nest, first core, how many cores) for every distinct share of the phase."""
+        cut = cuts(self.phase, self.sizes)
+        kinds = {c.loop: {p: self._kind(c, p) for p in range(-1, c.parts)} for c in cut}
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for core in range(cores):
+            found.setdefault(tuple(kinds[c.loop][c.part(core)] for c in cut), []).append(core)
+        out = []
+        for members in found.values():
+            parts = {c.loop: (c.parts, c.part(members[0])) for c in cut}
+            out.append((self._nest(self.phase.body, self.sizes, (), parts), members[0], len(members)))
+        return out
+
+    def _kind(self, cut: Cut, part: int) -> Kinds:
+        return runs(cut.loop, self.sizes, cut.parts, part) if part >= 0 else ()
+
+    def _nest(
+        self,
+        body: Sequence[Instr | Loop],
+        sizes: Sizes,
+        key: tuple[Any, ...],
+        parts: Parts,
+    ) -> Nest:
+        out: list[Step | Run] = []
+        for node in body:
+            if isinstance(node, Instr):
+                if all(s.bind(sizes) > 0 for s in node.dst.shape):
+                    out.append(Step(node, sizes))
+                continue
+            count, part = parts.get(node, (1, 0))
+            if part >= 0:
+                out += self._runs(node, runs(node, sizes, count, part), sizes, key, parts)
+        return tuple(out)
+
+    def _runs(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> list[Run]:
+        out = []
+        for kind in kinds:
+            if len(kind) == 2:  # a pattern that repeats
+                times, pattern = kind
+                out.append(Run(times, self._pattern(loop, pattern, sizes, key, parts), loop))
+            else:
+                times, *tile = kind
+                out.append(Run(times, self._body(loop, tuple(tile), sizes, key, parts), loop))
+        return out
+
+    def _pattern(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
+        mine = (*key, loop, kinds)
+        if mine not in self._bodies:
+            self._bodies[mine] = tuple(self._runs(loop, kinds, sizes, key, parts))
+        return self._bodies[mine]
+
+    def _body(self, loop: Loop, tile: tuple[int, ...], sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
+        inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
+        mine = (*key, loop, tile, inner)
+        if mine not in self._bodies:
+            names = (f"{loop.name}.{what}" for what in ("size", "after", "before"))
+            inside = {**sizes, **dict(zip(names, tile, strict=True)), f"{loop.name}.step": _step(loop, sizes)}
+            self._bodies[mine] = self._nest(loop.body, inside, mine, parts)
+        return self._bodies[mine]
+
+
+def _step(loop: Loop, sizes: Sizes) -> int:
+    """What divides the starts of a loop's tiles [elements]; shares of cores start at units."""
+    if loop.even or loop.halo or loop.lead:
+        return 1
+    tile = int(loop.tile.bind(sizes))
+    return math.gcd(tile, int(loop.unit.bind(sizes))) if loop.split in ("ceil", "balanced") else tile
+
+
+def _inside(loop: Loop) -> set[Loop]:
+    found: set[Loop] = set()
+    for node in loop.body:
+        if isinstance(node, Loop):
+            found |= {node} | _inside(node)
+    return found
+
+
+def totals(nest: Nest, amount: Callable[[Step], Mapping[str, int]]) -> dict[str, int]:
+    """The sums over all executed instructions of what `amount` says of one."""
+    out: dict[str, int] = {}
+    for item in nest:
+        if isinstance(item, Step):
+            part, times = amount(item), 1
+        else:
+            part, times = totals(item.body, amount), item.times
+        for name, value in part.items():
+            out[name] = out.get(name, 0) + value * times
+    return out
+
+
+def steps(nest: Nest) -> Iterator[Step]:
+    """Every distinct step of a nest once."""
+    seen: set[int] = set()
+    stack: list[Nest] = [nest]
+    while stack:
+        for item in stack.pop():
+            if isinstance(item, Step):
+                yield item
+            elif id(item.body) not in seen:
+                seen.add(id(item.body))
+                stack.append(item.body)

@@ -1,0 +1,165 @@
+"""What a phase is made of once it is recorded: a tree of instructions and loops."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilesim.program.buffers import Buffer, Range, Value, View
+from tilesim.program.isa import ISA, ROUTES
+from tilesim.program.sizes import ONE, ZERO, Scalar, Size, dim
+
+Operand = Value | Buffer | View | Scalar | Size | float
+Target = Value | Buffer | View
+Source = View | Scalar
+
+_HERE = ("tilesim/program.py", "tilesim/functions.py", "tilesim/matmul.py", "contextlib.py")
+
+
+def caller() -> str:
+    """file:line of the operator's author: the first frame outside the recorder."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
+    while frame.f_back is not None and frame.f_code.co_filename.replace("\\", "/").endswith(_HERE):
+        frame = frame.f_back
+    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{frame.f_lineno}"
+
+
+@dataclass(frozen=True, eq=False)
+class Instr:
+    """One recorded instruction: `dst` = op(`src`). `fresh` writes start a new slot of their buffer."""
+
+    op: str
+    dst: View
+    src: tuple[Source, ...]
+    fresh: bool
+    where: str
+
+    @property
+    def pipe(self) -> str:
+        """The pipe that runs it; of a copy, by its route."""
+        return ISA[self.op].pipe or ROUTES[self.route][1]
+
+    @property
+    def route(self) -> tuple[str, str]:
+        """(source space, destination space) of a copy."""
+        first = self.src[0]
+        return (first.space if isinstance(first, View) else "", self.dst.space)
+
+    def reads(self) -> Iterator[View]:
+        """The views that it reads, its destination among them where it accumulates."""
+        yield from (s for s in self.src if isinstance(s, View))
+        if ISA[self.op].accumulates:
+            yield self.dst
+
+    def __str__(self) -> str:
+        return f"{self.dst} = {self.op}({', '.join(map(str, self.src))})"
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop over the tiles of one axis.
+
+    `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
+    (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by
+    tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo`
+    and `lead` are how many elements after and before the tile an iteration also reads. A dealt loop can run over the
+    tiles of `rows` such axes, one after the other.
+    """
+
+    name: str
+    extent: Size
+    tile: Size
+    split: str = ""
+    unit: Size = ONE
+    even: bool = False
+    halo: int = 0
+    lead: int = 0
+    rows: Size = ONE
+    carry: tuple[Buffer, ...] = ()
+    body: list[Instr | Loop] = field(default_factory=list)
+    where: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its tiles are full whatever the sizes: a fixed tile that divides the axis and every share."""
+        tile = self.tile.constant
+        shares = self.unit.divisor() if self.split else 0
+        return tile == 1 or (tile is not None and self.extent.divisor() % tile == 0 and shares % tile == 0)
+
+    @property
+    def range(self) -> Range:
+        """The symbolic tile that the body is recorded for."""
+        start, size, after, before, index, row = (
+            dim(f"{self.name}.{what}") for what in ("start", "size", "after", "before", "index", "row")
+        )
+        size = self.tile if self.whole else size
+        return Range(start, size, after if self.halo else ZERO, before if self.lead else ZERO, index, row)
+
+    def full(self) -> dict[str, Size | int]:
+        """The names of its tile, bound to the largest that they can be."""
+        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo, f"{self.name}.before": self.lead}
+
+    def trips(self, sizes: Mapping[str, Any]) -> int:
+        """Tiles along its axis, of all cores together."""
+        return int(-(-self.extent.bind(sizes) // max(self.tile.bind(sizes), 1)))
+
+    def tiles(self, sizes: Mapping[str, Any]) -> int:
+        """Tiles of all its rows, of all cores together."""
+        return self.trips(sizes) * int(self.rows.bind(sizes))
+
+    def parts(self, phase: str) -> Size:
+        """How many shares its axis is cut into, one a core."""
+        return dim(f"{phase}.cores.{self.name}")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile size that the plan decides: the largest that fits, at most `cap`, in steps of `multiple_of` [elements]."""
+
+    name: str
+    cap: Size | None
+    multiple_of: int
+    cap_reason: str
+
+
+def walk(
+    body: Sequence[Instr | Loop], around: tuple[Loop, ...] = ()
+) -> Iterator[tuple[Instr | Loop, tuple[Loop, ...]]]:
+    """Every node of a body with the loops around it, in program order."""
+    for node in body:
+        yield node, around
+        if isinstance(node, Loop):
+            yield from walk(node.body, (*around, node))
+
+
+def full_tiles(loops: Iterable[Loop], sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes with those loops at full tiles, outer before inner, that are not at a tile already."""
+    out = dict(sizes)
+    for loop in loops:
+        for name, most in loop.full().items():
+            if name not in out:
+                out[name] = Size.of(most).bind(out)
+    return out
+
+
+def stretches(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
+    """The longest stretches of nothing but instructions of a pipe, in program order.
+
+    A loop of nothing else is part of one, unless it is split over cores.
+    """
+    stretch: list[Instr | Loop] = []
+    for node in body:
+        inside = [n for n, _ in walk((node,))]
+        if all(n.pipe == pipe if isinstance(n, Instr) else not n.split for n in inside):
+            stretch.append(node)
+            continue
+        if stretch:
+            yield stretch
+        stretch = []
+        if isinstance(node, Loop):
+            yield from stretches(node.body, pipe)
+    if stretch:
+        yield stretch

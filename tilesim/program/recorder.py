@@ -1,0 +1,387 @@
+"""Tile programs: a kernel is phases, a phase a tree of loops and instructions, recorded by running Python once.
+
+    k = Kernel("glu_backward", ...)
+    with k.vector("gate") as p:
+        for n in p.loop("n", N, tile=p.tile("rows"), split=True):     # the body is recorded once, for a symbolic tile
+            a = p.load(x[n, :H])                                      # copy in; a fresh buffer of two slots
+            p.store(p.mul(a, a, out=a), y[n])                         # out= is the buffer plan
+
+What a kernel cannot mean is refused while recording, with the line: reading a value that a later write replaced, silent
+broadcasting, an uninitialised read, a wrong memory, a buffer written both in a loop and around it without carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+from tilesim.errors import BadOperator
+from tilesim.program.buffers import Buffer, Range, Tensor, Value, View, padded, view
+from tilesim.program.checks import check_number, check_operands, check_size, check_split, check_write
+from tilesim.program.isa import ISA, REGISTERS, SPACES, ShapeError
+from tilesim.program.nodes import Instr, Loop, Operand, Source, Target, Tile, caller, walk
+from tilesim.program.sizes import ONE, Scalar, Size, dim
+
+__all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "caller", "walk"]
+
+
+@dataclass(eq=False)
+class Phase:
+    """A part of a kernel between two syncs of all cores, run by cores of one kind ("vector" or "cube")."""
+
+    name: str
+    core_kind: str
+    kernel: Kernel
+    note: str = ""
+    body: list[Instr | Loop] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    tiles: dict[str, Tile] = field(default_factory=dict)
+    k_block: int = 0
+    """Of a matmul phase, what one mmad sums of k [elements]: the operator's, so that values do not depend on tiles."""
+    _stack: list[Loop] = field(default_factory=list)
+    _writes: dict[Buffer, list[tuple[int, tuple[Loop, ...]]]] = field(default_factory=dict)
+    _read: set[Buffer] = field(default_factory=set)
+    _count: int = 0
+
+    # ---------------------------------------------------------------- what an author calls
+    @property
+    def cores(self) -> Size:
+        """The number of cores that take part in this phase; a workspace of partials has this many rows."""
+        return dim(f"{self.name}.cores")
+
+    @property
+    def core(self) -> Size:
+        """The index of the core that runs the phase."""
+        return dim(f"{self.name}.core")
+
+    def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
+        """A tile size for the plan to decide, as large as fits and at most `cap`."""
+        where = caller()
+        check_size(f"cap of tile '{name}'", 1 if cap is None else cap, 1, where)
+        check_number(f"multiple_of of tile '{name}'", multiple_of, 1, where)
+        self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason)
+        return dim(name, multiple_of)
+
+    def loop(  # noqa: PLR0913 - a loop is what its arguments say
+        self,
+        name: str,
+        extent: Size | int,
+        tile: Size | int = 1,
+        *,
+        split: str | bool = "",
+        unit: Size | int = 1,
+        even: bool = False,
+        halo: int = 0,
+        lead: int = 0,
+        rows: Size | int = 1,
+        carry: Sequence[Target] = (),
+    ) -> Iterator[Range]:
+        """The one symbolic tile of a loop over `extent`, to write `for n in p.loop(...)` around its body."""
+        where = caller()
+        check_split(name, split, where)
+        for word, size, least in (("extent", extent, 0), ("tile", tile, 1), ("unit", unit, 1), ("rows", rows, 0)):
+            check_size(f"{word} of loop '{name}'", size, least, where)
+        for word, number in (("halo", halo), ("lead", lead)):
+            check_number(f"{word} of loop '{name}'", number, 0, where)
+        taken = {loop.name for loop in self.loops()}
+        unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
+        policy = "balanced" if split is True else split or ""
+        loop = Loop(
+            unique,
+            Size.of(extent),
+            Size.of(tile),
+            policy,
+            Size.of(unit),
+            even,
+            halo,
+            lead,
+            Size.of(rows),
+            tuple(_buffer(c) for c in carry),
+            where=where,
+        )
+        self._add(loop)
+        self._stack.append(loop)
+        yield loop.range
+        self._stack.pop()
+
+    def buffer(
+        self,
+        name: str,
+        shape: Sequence[Size | int] | Size | int,
+        dtype: str = "float32",
+        *,
+        slots: int = 1,
+        space: str = "",
+        allocated: Sequence[Size | int] | None = None,
+        pool: str = "",
+        reserved: bool = False,
+    ) -> Buffer:
+        """A buffer of this phase. `shape` may use the sizes of the loops around; its bytes use their full tiles."""
+        check_number(f"slots of buffer '{name}'", slots, 1, caller())
+        sizes = tuple(Size.of(s) for s in (shape if isinstance(shape, Sequence) else (shape,)))
+        full = {key: value for loop in self._stack for key, value in loop.full().items()}
+        top = tuple(Size.of(s).substitute(full) for s in (sizes if allocated is None else allocated))
+        taken = {b.name for b in self.buffers}
+        unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
+        space = space or SPACES[self.core_kind][0]
+        if space not in (*SPACES[self.core_kind], *((REGISTERS,) if self.core_kind == "vector" else ())):
+            raise BadOperator(f"buffer '{name}' is in {space}, which a {self.core_kind} core does not have", caller())
+        if pool and pool not in self.kernel.reserves:
+            raise BadOperator(f"buffer '{name}' is in pool '{pool}', which the kernel does not reserve", caller())
+        made = Buffer(
+            unique,
+            space,
+            sizes,
+            padded(top, dtype) if allocated is None else top,
+            dtype,
+            slots,
+            pool,
+            reserved=reserved,
+            where=caller(),
+        )
+        self.buffers.append(made)
+        return made
+
+    def load(self, source: View | Tensor, out: Target | None = None, *, name: str = "", slots: int = 2) -> Value:
+        """The value of a copy from global memory, in `out` or a fresh buffer of `slots` slots."""
+        source = source if isinstance(source, View) else view(source)
+        if out is None:
+            shape = source.shape or (ONE,)
+            out = self.buffer(name or f"{source.base.name}In", shape, source.dtype, slots=slots)
+        return self.emit("copy", source, out=out)
+
+    def store(self, value: Operand, target: View | Tensor) -> None:
+        """Record a copy to global memory."""
+        self._record("copy", (value,), target if isinstance(target, View) else view(target), caller())
+
+    def read(self, buffer: Buffer | View) -> Value:
+        """The present contents of a buffer written in several parts."""
+        seen = buffer if isinstance(buffer, View) else view(buffer)
+        writes = self._writes.get(_buffer(seen), [])
+        if not writes:
+            raise BadOperator(f"'{_buffer(seen).name}' is read before anything wrote it", caller())
+        return Value(seen, len(writes), writes[-1][1])
+
+    def __getattr__(self, op: str) -> Callable[..., Value]:
+        if op.startswith("_") or op not in ISA:
+            raise AttributeError(f"no instruction '{op}'; there are: {', '.join(ISA)}")
+
+        def emit(*src: Operand, out: Target | None = None, dtype: str = "", name: str = "", slots: int = 1) -> Value:
+            return self.emit(op, *src, out=out, dtype=dtype, name=name, slots=slots)
+
+        return emit
+
+    # ---------------------------------------------------------------- recording
+    def emit(
+        self, op: str, *src: Operand, out: Target | None = None, dtype: str = "", name: str = "", slots: int = 1
+    ) -> Value:
+        """The value of one instruction, written to `out` or to a fresh buffer."""
+        where = caller()
+        row = ISA[op]
+        operands = [s for s in (self._source(s, op, where) for s in src) if isinstance(s, View) and s.shape]
+        if out is None:
+            try:
+                shape = row.shape([o.shape for o in operands])
+            except ShapeError as why:
+                raise BadOperator(f"{op}: {why}", where) from None
+            kind = dtype or operands[0].dtype
+            out = self.buffer(name or f"{op}_{operands[0].base.name}", shape, kind, slots=slots)
+        target = out.view if isinstance(out, Value) else out if isinstance(out, View) else view(out)
+        return self._record(op, src, target, where)
+
+    def _record(self, op: str, src: Sequence[Operand], dst: View, where: str) -> Value:
+        row = ISA[op]
+        sources = tuple(self._source(s, op, where) for s in src)
+        check_operands(self.core_kind, op, sources, dst, where)
+        for read in sources:
+            if isinstance(read, View) and isinstance(read.base, Buffer):
+                self._read.add(read.base)
+            elif isinstance(read, View) and isinstance(read.base, Tensor):
+                self.kernel.check_read(read.base, self, where)
+        if isinstance(dst.base, Tensor):
+            self.kernel.check_written(dst.base, self, where)
+            self._add(Instr(op, dst, sources, fresh=False, where=where))
+            return Value(dst, 0, ())
+        buffer = dst.base
+        writes = self._writes.setdefault(buffer, [])
+        check_write(buffer, [loops for _, loops in writes], self._stack, self._carried(), where)
+        reads_itself = row.accumulates or any(isinstance(s, View) and s.base is buffer for s in sources)
+        if reads_itself and not writes:
+            raise BadOperator(f"{op} reads its destination '{buffer.name}' before anything wrote it", where)
+        first_here = not any(loops[: len(self._stack)] == tuple(self._stack) for _, loops in writes)
+        fresh = not reads_itself and buffer not in self._carried() and (dst.whole or first_here)
+        self._add(Instr(op, dst, sources, fresh=fresh, where=where))
+        writes.append((len(writes) + 1, tuple(self._stack)))
+        return Value(dst, len(writes), tuple(self._stack))
+
+    def _add(self, node: Instr | Loop) -> None:
+        (self._stack[-1].body if self._stack else self.body).append(node)
+
+    def _carried(self) -> set[Buffer]:
+        return {b for loop in self._stack for b in loop.carry}
+
+    def _source(self, s: Operand, op: str, where: str) -> Source:
+        if isinstance(s, (Scalar, Size, int, float)):
+            return Scalar.of(s)
+        if isinstance(s, View) and isinstance(s.base, Tensor):
+            return s
+        value = s if isinstance(s, Value) else self.read(s)
+        writes = self._writes.get(value.buffer, [])
+        name = value.buffer.name
+        if not writes:
+            raise BadOperator(f"{op} reads '{name}' before anything wrote it in phase '{self.name}'", where)
+        if value.write != len(writes):
+            raise BadOperator(
+                f"{op} reads '{name}' after its write {value.write} was replaced by write {len(writes)}; "
+                "use the later value or give the later write another out=",
+                where,
+            )
+        left = [loop for loop in value.loops if loop not in self._stack and value.buffer not in loop.carry]
+        if left:
+            raise BadOperator(
+                f"{op} reads '{name}' outside the loop over {left[0].name} that wrote it; give that loop "
+                f"carry=({name},), its buffer, and read it as p.read({name})",
+                where,
+            )
+        return value.view
+
+    # ---------------------------------------------------------------- reading what was recorded
+    def instructions(self) -> Iterator[Instr]:
+        """Its instructions in program order, each once."""
+        yield from (node for node, _ in walk(self.body) if isinstance(node, Instr))
+
+    def loops(self) -> Iterator[Loop]:
+        """Its loops, outer before inner."""
+        yield from (node for node, _ in walk(self.body) if isinstance(node, Loop))
+
+    def finish(self) -> None:
+        """Check that every buffer is written and read. Raises BadOperator with all that are not."""
+        idle = [
+            f"'{b.name}' ({b.where}) is never {'written' if b not in self._writes else 'read'}"
+            for b in self.buffers
+            if not b.reserved and (b not in self._writes or b not in self._read)
+        ]
+        if idle:
+            raise BadOperator(f"phase '{self.name}': " + "; ".join(idle), caller())
+
+
+def _buffer(target: Target) -> Buffer:
+    base = target if isinstance(target, Buffer) else target.buffer if isinstance(target, Value) else target.base
+    if not isinstance(base, Buffer):
+        raise BadOperator(f"'{base.name}' is a tensor, not a buffer", caller())
+    return base
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Bytes of unified buffer that the operator keeps back from its buffers, as a pool with its own inequality."""
+
+    name: str
+    bytes: int
+    reason: str
+
+
+@dataclass(eq=False)
+class Kernel:
+    """What is launched once: phases in order with a sync of all cores between, workspace, and what is kept back.
+
+    `counted_from` says whether the reserves come off the stated size of the unified buffer or off what the platform
+    shows of it. `family` is the chip's, for reserves that differ; values and shapes never depend on it.
+    """
+
+    name: str
+    dtype: str
+    options: Mapping[str, bool]
+    tensors: Mapping[str, Tensor | None]
+    family: str = ""
+    variant: str = ""
+    counted_from: str = "visible"
+    route: str = "kernel"
+    """"kernel" for one of its own; else what the operator launches in its place."""
+    launches: bool = False
+    """Whether every phase is a launch of its own, as in a composite of other operators."""
+    phases: list[Phase] = field(default_factory=list)
+    reserves: dict[str, Reserve] = field(default_factory=dict)
+    statics: list[Buffer] = field(default_factory=list)
+    workspaces: dict[str, Tensor] = field(default_factory=dict)
+    overwrites: dict[str, str] = field(default_factory=dict)
+    """Outputs that lie where an input does, by the input's name: the memory holds those bytes once."""
+    tiling_bytes: int = 0
+    """Tiling data that every core reads before it begins; 0 where they are constants of the kernel, or not known."""
+    uncached: set[str] = field(default_factory=set)
+    """Inputs whose reads go past the L2 cache."""
+    _written_in: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Tensor:
+        found = self.tensors.get(name)
+        if found is None:
+            raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller())
+        return found
+
+    def shaped(self, name: str, *shape: Size | int) -> Tensor:
+        """A tensor of the operator, of another shape than declared from now on: of axes that other names stand for."""
+        made = self[name].reshape(*shape)
+        self.tensors = {**self.tensors, name: made}
+        return made
+
+    @contextmanager
+    def phase(self, name: str, core_kind: str, note: str = "") -> Iterator[Phase]:
+        """A phase to record into."""
+        if name in {p.name for p in self.phases}:
+            raise BadOperator(f"two phases of {self.name} are called '{name}'", caller())
+        made = Phase(name, core_kind, self, note)
+        self.phases.append(made)
+        yield made
+        made.finish()
+
+    def vector(self, name: str, note: str = "") -> AbstractContextManager[Phase]:
+        """A phase of the vector cores."""
+        return self.phase(name, "vector", note)
+
+    def workspace(self, name: str, shape: Sequence[Size | int], dtype: str) -> Tensor:
+        """A tensor in the workspace, written by one phase and read by later ones."""
+        made = Tensor(name, tuple(Size.of(s) for s in shape), dtype, "workspace")
+        self.workspaces[name] = made
+        return made
+
+    def bypass(self, *names: str) -> None:
+        """Let the reads of inputs go past the L2 cache, which they neither fill nor hit: for what is read once."""
+        for name in names:
+            role = self[name].role
+            if role != "input":
+                raise BadOperator(f"'{name}' is an {role}; only the reads of inputs can bypass the cache", caller())
+        self.uncached.update(names)
+
+    def reserve(self, name: str, size_bytes: int, reason: str) -> None:
+        """Keep `size_bytes` of the unified buffer back, in every phase."""
+        self.reserves[name] = Reserve(name, size_bytes, reason)
+
+    def static(self, name: str, allocated: Sequence[Size | int], dtype: str, shape: Sequence[Size | int]) -> Buffer:
+        """A buffer charged in every phase; each phase that reads it writes it first."""
+        made = Buffer(
+            name,
+            "ub",
+            tuple(Size.of(s) for s in shape),
+            tuple(Size.of(s) for s in allocated),
+            dtype,
+            static=True,
+            where=caller(),
+        )
+        self.statics.append(made)
+        return made
+
+    def check_read(self, tensor: Tensor, phase: Phase, where: str) -> None:
+        """Refuse a load of an output, or of a workspace that no earlier phase wrote."""
+        if tensor.role == "output":
+            raise BadOperator(f"'{tensor.name}' is an output, which a kernel does not read", where)
+        if tensor.role == "workspace" and self._written_in.get(tensor.name, phase.name) == phase.name:
+            raise BadOperator(
+                f"workspace '{tensor.name}' is read in '{phase.name}' before an earlier phase wrote it", where
+            )
+
+    def check_written(self, tensor: Tensor, phase: Phase, where: str) -> None:
+        """Refuse a store to an input."""
+        if tensor.role == "input":
+            raise BadOperator(f"'{tensor.name}' is an input, which a kernel does not write", where)
+        self._written_in.setdefault(tensor.name, phase.name)

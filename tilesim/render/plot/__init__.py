@@ -1,0 +1,30 @@
+"""Plots, good enough to publish: each function returns a matplotlib Figure, `write_figure` writes it."""
+
+from __future__ import annotations
+
+from tilesim.render.plot.budget import buffer_map, feasible_region
+from tilesim.render.plot.style import check_ending, write_figure
+from tilesim.render.plot.tables import sweep_curves, tornado
+from tilesim.render.plot.time import gantt, roofline
+
+__all__ = [
+    "KINDS",
+    "buffer_map",
+    "check_ending",
+    "feasible_region",
+    "gantt",
+    "roofline",
+    "sweep_curves",
+    "tornado",
+    "write_figure",
+]
+
+KINDS = {
+    "region": "sizes of two dims that fit, with the line of every inequality",
+    "buffers": "the memories of a core to scale",
+    "gantt": "what the pipes of a core do in a few tiles of every phase",
+    "roofline": "the phases under the roofs of the chip",
+    "sweep": "curves over a dim or a figure of the chip",
+    "tornado": "the figures of the chip that the time depends on",
+}
+"""Word of the command line -> what is drawn."""

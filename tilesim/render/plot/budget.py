@@ -1,0 +1,309 @@
+"""Plots of what fits: the region of shapes that pass, and the memories of a core to scale."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilesim.chip.chip import Chip
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.feasibility.evaluate import lifted, limits_of, passes
+from tilesim.feasibility.inequalities import Inequality
+from tilesim.feasibility.remedies import UNLIMITED, largest
+from tilesim.operators.binding import resized
+from tilesim.operators.operator import Call, Dimension
+from tilesim.planning.plan import Plan
+from tilesim.program import isa
+from tilesim.render import memory_map
+from tilesim.render.memory_map import KINDS, MemoryMap
+from tilesim.render.plot.style import (
+    BLACK,
+    CYCLE,
+    FAINT,
+    GREEN,
+    INK,
+    KIND_COLOURS,
+    MUTED,
+    VERMILLION,
+    new_figure,
+    styled,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+POINTS = 400
+"""Values along each axis of a region."""
+LEAST_SPAN = 16
+"""No axis is shorter."""
+KERNELS = 50
+"""Values along each axis at which the operator is asked which of its kernels runs."""
+ROOM = 1.25
+"""How far a region reaches beyond the largest value that passes, or beyond the shape."""
+LEAST_SHARE = 0.016
+"""Of a memory's width, what a number in a block needs."""
+
+
+def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
+    """The sizes of two dims that fit, the other dims as in the call: each inequality's line, the ranges, the shape.
+
+    Without `x` and `y`, the first two dims that inequalities depend on. Raises BadInput for what is no dim, and if no
+    inequality depends on any.
+    """
+    call = lifted(call)
+    first, second = _axes(call, chip, x, y)
+    spans = {d.name: _span(call, chip, d) for d in (first, second)}
+    grid = np.meshgrid(*(np.linspace(0, spans[d.name], POINTS) for d in (first, second)))
+    sides = list(_inequalities(call, chip, (first, second), grid))
+    several = any(not here.all() for _, here in sides)  # between two whole numbers it is not known which kernel runs
+    reach = _reach(call, first, second)
+    env = _values(call, (first, second), [np.rint(v) for v in grid] if several else grid, sides)
+    with styled():
+        figure = new_figure(7.2, 4.6)
+        axes: Axes = figure.add_subplot()
+        fits = np.ones(grid[0].shape, dtype=bool)
+        for d, values in zip((first, second), grid, strict=True):
+            fits &= values <= (d.most or UNLIMITED)
+        lines: dict[str, tuple[str, Any]] = {}
+        for one, here in sides:
+            slack = np.where(here, np.asarray(one.slack_bytes(env), dtype=float), np.nan)
+            fits &= ~(slack < 0)
+            if (one.left.names() | one.right.names()) & reach:
+                lines.setdefault(one.text, (one.phase, slack))
+        axes.contourf(*grid, fits, levels=[0.5, 1.5], colors=[GREEN], alpha=0.16)
+        handles = _draw_lines(axes, grid, lines) + _draw_ranges(axes, (first, second), spans)
+        ok = passes(call, chip)
+        (shape,) = axes.plot(
+            call.dims[first.name],
+            call.dims[second.name],
+            "o" if ok else "X",
+            color=BLACK if ok else VERMILLION,
+            markersize=8,
+            label=f"{first.name} = {call.dims[first.name]:,}, {second.name} = {call.dims[second.name]:,}:"
+            f" {'fits' if ok else 'does not pass'}",
+            linestyle="none",
+            zorder=5,
+        )
+        axes.set(
+            xlim=(0, spans[first.name]),
+            ylim=(0, spans[second.name]),
+            xlabel=f"{first.name} [elements]",
+            ylabel=f"{second.name} [elements]",
+            title=f"{call.operator.name} on {chip.soc}: what fits",
+        )
+        whole_numbers(axes, x=True, y=True)
+        others = ", ".join(f"{n} = {v:,}" for n, v in call.dims.items() if n not in (first.name, second.name))
+        legend = [shape, *handles]
+        figure.legend(
+            handles=legend, loc="outside lower left", ncols=1, title=f"{others}, {call.dtype}", alignment="left"
+        )
+    return figure
+
+
+def _axes(call: Call, chip: Chip, x: str, y: str) -> tuple[Dimension, Dimension]:
+    """The two dims to vary."""
+    known = call.operator.dimensions
+    problems = [f"{n!r} is not a dim;{did_you_mean(n, known)}".rstrip(";") for n in (x, y) if n and n not in known]
+    if problems or (x and x == y):
+        raise BadInput("plot", problems or [f"{x} cannot be both axes"])
+    sides = limits_of(call, chip)
+    found = [d for d in known.values() if any(d.name in i.left.names() | i.right.names() for i in sides)]
+    found.sort(key=lambda d: -sum(d.name in i.left.names() for i in sides if i.memory == "ub"))
+    free = [d for d in found if d.name not in (x, y)] + [d for d in known.values() if d not in found]
+    if not found or len(known) < 2:
+        raise BadInput(call.operator.name, [f"no inequality on {chip.name} depends on two dims"])
+    first = known[x] if x else free.pop(0)
+    return first, known[y] if y else next(d for d in free if d is not first)
+
+
+def _values(
+    call: Call, dims: Sequence[Dimension], grid: Sequence[Any], sides: Sequence[tuple[Inequality, Any]]
+) -> dict[str, Any]:
+    """The values of all names on the grid; what the operator computes from dims is computed for every point."""
+    env: dict[str, Any] = dict(call.env)
+    env |= {d.name: np.maximum(values, 1e-9) for d, values in zip(dims, grid, strict=True)}
+    wanted = {n for i, _ in sides for n in i.left.names() | i.right.names()}
+    computed = (_reach(call, *dims) - {d.name for d in dims}) & wanted
+    if computed:
+        whole = [np.maximum(np.rint(values), 1).astype(int).ravel().tolist() for values in grid]
+        names = [d.name for d in dims]
+        points = [
+            call.operator.computed({**call.dims, **dict(zip(names, at, strict=True))})
+            for at in zip(*whole, strict=True)
+        ]
+        env |= {name: np.array([p[name] for p in points]).reshape(grid[0].shape) for name in computed}
+    return env
+
+
+def _inequalities(
+    call: Call, chip: Chip, dims: Sequence[Dimension], grid: Sequence[Any]
+) -> Iterator[tuple[Inequality, Any]]:
+    """Every inequality with where on the grid the kernel that it belongs to runs: sizes can mean another kernel."""
+    kernels: dict[str, Call] = {}
+    values = [v.tolist() for v in grid]
+
+    def variant(row: int, column: int) -> str:
+        at = {d.name: max(round(v[row][column]), d.least, 1) for d, v in zip(dims, values, strict=True)}
+        changed = resized(call, at)
+        name = call.operator.variant(changed, chip)
+        kernels.setdefault(name, changed)
+        return name
+
+    steps = np.linspace(0, POINTS - 1, KERNELS).round().astype(int).tolist()
+    corners = [[variant(row, column) for column in steps] for row in steps]
+    names = np.full((POINTS, POINTS), corners[0][0], dtype=object)
+    for i, j in itertools.product(range(KERNELS - 1), repeat=2) if len(kernels) > 1 else ():
+        rows, columns = range(steps[i], steps[i + 1] + 1), range(steps[j], steps[j + 1] + 1)
+        around = {corners[i + di][j + dj] for di in (0, 1) for dj in (0, 1)}
+        for row, column in itertools.product(rows, columns) if len(around) > 1 else ():
+            names[row, column] = variant(row, column)
+        if len(around) == 1:
+            names[rows.start : rows.stop, columns.start : columns.stop] = around.pop()
+    for name, changed in kernels.items():
+        yield from ((one, names == name) for one in limits_of(changed, chip))
+
+
+def _reach(call: Call, *dims: Dimension) -> set[str]:
+    """The names whose values change with the dims: their own, and those computed from them."""
+    names = {d.name for d in dims}
+    changed = resized(call, {d.name: call.dims[d.name] + d.multiple_of for d in dims}).env
+    return names | {name for name, value in call.env.items() if changed.get(name) != value}
+
+
+def _span(call: Call, chip: Chip, dim: Dimension) -> int:
+    """How far an axis reaches."""
+    most = largest(call, chip, dim)
+    known = [call.dims[dim.name], *([most] if most and most < UNLIMITED else []), *([dim.most] if dim.most else [])]
+    return max(int(max(known) * ROOM), LEAST_SPAN)
+
+
+def _draw_lines(axes: Axes, grid: Sequence[Any], lines: dict[str, tuple[str, Any]]) -> list[Any]:
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - slow to import, and few need it
+
+    handles = []
+    for number, (text, (phase, slack)) in enumerate(lines.items()):
+        colour = CYCLE[number % len(CYCLE)]
+        dashes: Any = ("-", "--", "-.", ":")[number % 4]
+        inside = bool((slack < 0).any()) and bool((slack >= 0).any())
+        if inside:
+            axes.contour(*grid, slack, levels=[0], colors=[colour], linestyles=[dashes], linewidths=1.6)
+        always = "holds wherever its kernel runs" if np.isnan(slack).any() else "holds everywhere here"
+        where = "" if inside else always if not (slack < 0).any() else "holds nowhere here"
+        label = f"{phase}: {text}{f' ({where})' if where else ''}"
+        handles.append(Line2D([], [], color=colour, linestyle=dashes, label="\n".join(textwrap.wrap(label, 88))))
+    return handles
+
+
+def _draw_ranges(axes: Axes, dims: Sequence[Dimension], spans: dict[str, int]) -> list[Any]:
+    handles = []
+    for line, d in zip((axes.axvline, axes.axhline), dims, strict=True):
+        if d.most is not None and d.most <= spans[d.name]:
+            step = f", a multiple of {d.multiple_of}" if d.multiple_of > 1 else ""
+            label = f"documented range of {d.name}: {d.least:,} to {d.most:,}{step}"
+            handles.append(line(d.most, color=MUTED, linewidth=1.2, linestyle=(0, (1, 1.5)), label=label))
+    return handles
+
+
+def buffer_map(plan: Plan, phase: str = "") -> Figure:
+    """The memories of a core in every phase of a plan, or in one, to scale: buffers with slots, kept back, free.
+
+    Phases that share a memory share its scale. Raises BadInput for a phase that the plan does not have.
+    """
+    names = [p.phase.name for p in plan.phases]
+    if phase and phase not in names:
+        hint = did_you_mean(phase, names) or f" there are: {', '.join(names)}"
+        raise BadInput("plot", [f"{phase!r} is not a phase;{hint}"])
+    maps = [
+        memory_map.planned(one, memory)
+        for one in plan.phases
+        for memory in isa.SPACES[one.phase.core_kind]
+        if phase in ("", one.phase.name) and (memory == "ub" or one.used_bytes(memory))
+    ]
+    if not maps:
+        raise BadInput(plan.kernel.name, ["nothing is launched, so no memory is used"])
+    with styled():
+        figure = new_figure(8.6, 1.35 + 0.98 * len(maps))
+        panels = figure.subplots(len(maps), 1, squeeze=False)[:, 0]
+        numbers = {one.phase: itertools.count(1) for one in maps}
+        for axes, one in zip(panels, maps, strict=True):
+            _draw_map(axes, one, numbers[one.phase])
+        panels[-1].set_xlabel("offset [KiB]")
+        figure.suptitle(
+            f"{plan.kernel.name} on {plan.chip.soc}: memory of a core",
+            x=0.01,
+            ha="left",
+            fontsize=11,
+            fontweight="bold",
+        )
+        _kind_legend(figure, maps)
+    return figure
+
+
+def _draw_map(axes: Axes, one: MemoryMap, numbers: Iterator[int]) -> None:
+    """Draw a memory, its buffers marked with the next of the phase's `numbers`, so that a number means one buffer."""
+    from matplotlib.patches import Rectangle  # noqa: PLC0415 - see _draw_lines
+
+    extent = one.extent_bytes / 1024
+    names = []
+    for block in one.blocks:
+        x, width = block.offset_bytes / 1024, block.bytes / 1024
+        colour = KIND_COLOURS[block.kind]
+        hatch = {"kept": "////", "hidden": "xxxx", "unused": "...."}.get(block.kind)
+        box = Rectangle((x, 0), width, 1, facecolor=colour, edgecolor=INK, linewidth=0.6, hatch=hatch, label=block.name)
+        box.set_facecolor((*_rgb(colour), 0.3) if colour != "none" else "none")
+        box.set_edgecolor(INK if block.kind != "free" else FAINT)
+        axes.add_patch(box)
+        for slot in range(1, block.slots):
+            axes.plot([x + width * slot / block.slots] * 2, [0, 1], color=INK, linewidth=0.5, linestyle=(0, (2, 2)))
+        if block.kind in ("free", "kept", "hidden"):
+            continue
+        number = next(numbers)
+        names.append(f"{number} {block.name} {block.bytes:,}{f' ({block.slots} slots)' if block.slots > 1 else ''}")
+        if width / block.slots > LEAST_SHARE * len(str(number)) * extent:
+            axes.text(x + width / block.slots / 2, 0.5, str(number), ha="center", va="center", fontsize=7.5)
+    if one.used_bytes > one.budget_bytes:
+        axes.axvline(one.budget_bytes / 1024, color=VERMILLION, linewidth=2)
+    axes.set(xlim=(0, extent), ylim=(0, 1), yticks=[])
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="x", length=2)
+    over = f", {one.used_bytes - one.budget_bytes:,} B too many" if one.used_bytes > one.budget_bytes else ""
+    title = f"{one.phase}, {one.memory}: {one.used_bytes:,} of {one.budget_bytes:,} B{over}"
+    listed = textwrap.wrap("   ".join(n.replace(" ", "\u00a0") for n in names), 150, break_long_words=False)
+    axes.set_title(title, fontsize=8.5, fontweight="bold", pad=4 + 9.5 * len(listed))
+    for row, text in enumerate(reversed(listed)):
+        axes.annotate(
+            text,
+            (0, 1),
+            xytext=(0, 3 + 9.5 * row),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=6.5,
+            color=MUTED,
+        )
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    from matplotlib.colors import to_rgb  # noqa: PLC0415 - see _draw_lines
+
+    return to_rgb(colour)
+
+
+def _kind_legend(figure: Figure, maps: Sequence[MemoryMap]) -> None:
+    from matplotlib.patches import Patch  # noqa: PLC0415 - see _draw_lines
+
+    used = {block.kind for one in maps for block in one.blocks}
+    handles = []
+    for kind, words in KINDS.items():
+        if kind in used:
+            colour = KIND_COLOURS[kind]
+            face: Any = (*_rgb(colour), 0.3) if colour != "none" else "none"
+            hatch = {"kept": "////", "hidden": "xxxx", "unused": "...."}.get(kind)
+            edge = FAINT if kind == "free" else INK
+            handles.append(Patch(facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.6, label=words))
+    figure.legend(handles=handles, loc="outside lower left", ncols=min(len(handles), 7), columnspacing=1.2)

@@ -1,0 +1,233 @@
+"""The recorded program of a phase with what every instruction costs, as data: what `explain` lists."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.program.dependences import first, is_pattern, tour
+from tilesim.program.isa import REGISTERS, text
+from tilesim.program.loop_nest import Nest, Run, Step
+from tilesim.program.recorder import Instr, Loop
+from tilesim.simulation.timeline import PhaseTime, Timeline
+
+INSTRUCTION: Final = "instruction"
+LOOP: Final = "loop"
+TILE: Final = "tile"
+"""Kinds of lines: an instruction, the head of a loop, and below its body what one tile of it takes."""
+CAUSES = 3
+"""How many things that a pipe waits for are worth a line."""
+LEAST_CAUSE = 0.01
+"""The share of the waiting from which one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the program. `cycles` are those of each pipe that it keeps busy, `depth` counts the loops around it."""
+
+    kind: str
+    text: str
+    depth: int
+    op: str
+    pipe: str
+    cycles: Mapping[str, int]
+    where: str
+    """The author's file:line; "" of the sum of a tile."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain data: of an instruction its cycles, of a tile those of each pipe."""
+        return {
+            "kind": self.kind,
+            "text": self.text,
+            "depth": self.depth,
+            "op": self.op or None,
+            "pipe": self.pipe or None,
+            "cycles": self.cycles.get(self.pipe) if self.kind == INSTRUCTION else None,
+            "busy_cycles": dict(self.cycles),
+            "where": self.where or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBuffer:
+    """A buffer of a phase. `share` is that of the visible memory, None in registers."""
+
+    name: str
+    memory: str
+    space: str
+    shape: str
+    sizes: tuple[int, ...]
+    dtype: str
+    slots: int
+    bytes: int
+    share: float | None
+    static: bool
+    reserved: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        names = ("name", "memory", "shape", "dtype", "slots", "bytes", "share", "static", "reserved")
+        return {name: getattr(self, name) for name in names} | {"sizes": list(self.sizes)}
+
+
+class ListedPhase:
+    """The listing of one phase."""
+
+    def __init__(self, plan: PhasePlan, spent: PhaseTime, timeline: Timeline) -> None:
+        self.plan, self.spent, self.timeline = plan, spent, timeline
+        self.pipes = tuple(spent.busy_cycles)
+
+    @functools.cached_property
+    def steps(self) -> Mapping[Instr, Step]:
+        """Every instruction with the sizes of its first execution on the slowest core."""
+        out: dict[Instr, Step] = {}
+        for item, _ in tour(self.plan.slowest, first(1)):
+            if isinstance(item, Step):
+                out.setdefault(item.instr, item)
+        return out
+
+    @functools.cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """The program."""
+        return tuple(self._body(self.plan.phase.body, 1))
+
+    @property
+    def causes(self) -> dict[str, float]:
+        """What the longest pipe waits for, to its share of the waiting; empty where waiting is not what bounds it."""
+        causes = self.timeline.waits(self.spent.name) if self.spent.waiting else {}
+        return dict([(c, p) for c, p in causes.items() if p > LEAST_CAUSE][:CAUSES])
+
+    @property
+    def buffers(self) -> list[ListedBuffer]:
+        """The buffers, the largest first."""
+        found = []
+        for buffer, home in sorted(self.plan.homes.items(), key=lambda item: -item[1].bytes * item[1].slots):
+            sizes = tuple(int(s.bind(self.plan.sizes)) for s in buffer.allocated)
+            whole = home.bytes * home.slots
+            visible = 0 if buffer.space == REGISTERS else self._visible(buffer.space)
+            found.append(
+                ListedBuffer(
+                    name=buffer.name,
+                    memory=buffer.pool or home.space,
+                    space=home.space,
+                    shape=text(buffer.allocated),
+                    sizes=sizes,
+                    dtype=buffer.dtype,
+                    slots=home.slots,
+                    bytes=whole,
+                    share=whole / visible if visible else None,
+                    static=buffer.static,
+                    reserved=buffer.reserved,
+                )
+            )
+        return found
+
+    @property
+    def memories(self) -> dict[str, tuple[int, int]]:
+        """(bytes that buffers take, visible bytes) of every memory."""
+        out = {}
+        for memory in dict.fromkeys(home.space for home in self.plan.homes.values()):
+            if memory != REGISTERS:
+                used = sum(h.bytes * h.slots for h in self.plan.homes.values() if h.space == memory)
+                out[memory] = (used, self._visible(memory))
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        plan, spent = self.plan, self.spent
+        return {
+            "name": spent.name,
+            "note": plan.phase.note,
+            "core_kind": spent.core_kind,
+            "cores": spent.cores,
+            "lines": [line.to_json() for line in self.lines],
+            "totals": dict(spent.busy_cycles),
+            "cycles": spent.cycles,
+            "time_us": round(spent.time_us, 6),
+            "bound": spent.bound,
+            "waits_for": self.causes,
+            "idle_share": round(spent.idle_share, 6),
+            "read_bytes": spent.read_bytes,
+            "write_bytes": spent.write_bytes,
+            "tiles": dict(plan.tiles),
+            "reasons": dict(plan.reasons),
+            "buffers": [buffer.to_json() for buffer in self.buffers],
+            "memories": {m: {"used_bytes": used, "visible_bytes": has} for m, (used, has) in self.memories.items()},
+        }
+
+    def _visible(self, memory: str) -> int:
+        return self.plan.chip.memory.on_chip(memory).visible_bytes
+
+    def _body(self, body: Sequence[Instr | Loop], depth: int) -> Iterator[Line]:
+        for node in body:
+            if isinstance(node, Instr):
+                step = self.steps.get(node)
+                cycles = {} if step is None else {node.pipe: self.plan.scheduler.timed(step).cycles}
+                yield Line(INSTRUCTION, str(node), depth, node.op, node.pipe, cycles, node.where)
+                continue
+            yield Line(LOOP, self._head(node), depth, "", "", {}, node.where)
+            yield from self._body(node.body, depth + 1)
+            run = _first_run(self.plan.slowest, node)
+            if run is not None and len(node.body) > 1:
+                busy = self.plan.scheduler.busy(run.body)
+                yield Line(TILE, f"= a tile of {node.name}", depth + 1, "", "", dict(busy), "")
+
+    def _head(self, loop: Loop) -> str:
+        """What a loop runs on the slowest core: its axis, tiles and tail."""
+        tiles = tiles_of(self.plan.slowest, loop)
+        count = sum(times for times, _ in tiles)
+        if len(tiles) > 2 + bool(loop.halo):
+            runs = f"{count:,} tiles of up to {max((size for _, size in tiles), default=0):,}"
+        else:
+            runs = " + ".join(f"{times:,} x {size:,}" for times, size in tiles) or "nothing"
+        shared = f", {loop.split} over cores" if loop.split else ""
+        return f"for {loop.name} in {loop.extent}: {runs}{shared}"
+
+
+def listed_phases(timeline: Timeline) -> list[ListedPhase]:
+    """The listings of all phases."""
+    return [ListedPhase(one, spent, timeline) for one, spent in zip(timeline.plan.phases, timeline.phases, strict=True)]
+
+
+def tiles_of(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
+    """(tiles, size of each) of a loop the first time that a nest runs it, equal neighbours together."""
+    found = [item for item in nest if isinstance(item, Run) and item.loop is loop]
+    if not found:
+        inner = (tiles_of(item.body, loop) for item in nest if isinstance(item, Run))
+        return next((tiles for tiles in inner if tiles), [])
+    out: list[tuple[int, int]] = []
+    for run in found:
+        parts = tiles_of(run.body, loop) if is_pattern(run) else [(1, _size(run, loop))]
+        parts = [(run.times * times, size) for times, size in parts] if len(parts) == 1 else parts * run.times
+        for times, size in parts:
+            if out and out[-1][1] == size:
+                out[-1] = (out[-1][0] + times, size)
+            else:
+                out.append((times, size))
+    return out
+
+
+def _size(run: Run, loop: Loop) -> int:
+    """Elements of a tile, as the instructions in it know it; 0 if there are none."""
+    for item in run.body:
+        if isinstance(item, Step):
+            return int(item.sizes[f"{loop.name}.size"])
+        inner = _size(item, loop)
+        if inner:
+            return inner
+    return 0
+
+
+def _first_run(nest: Nest, loop: Loop) -> Run | None:
+    """The first tile of a loop in a nest; a pattern is looked into."""
+    for item in nest:
+        if isinstance(item, Run):
+            if item.loop is loop and not is_pattern(item):
+                return item
+            found = _first_run(item.body, loop)
+            if found is not None:
+                return found
+    return None

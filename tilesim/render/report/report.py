@@ -1,0 +1,218 @@
+"""Reports: everything about an operator at one shape on one or several chips, as one HTML, Markdown or JSON file.
+
+A report computes nothing: it lays out what verdicts, plans and timelines say. It has no date in it, loads nothing from
+anywhere, and the same question gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from tilesim.chip.chip import Chip, load_chip
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.files import write_text
+from tilesim.operators.binding import Given, bind
+from tilesim.operators.operator import Call, Operator
+from tilesim.operators.shapes import TensorSpec, shape_text
+from tilesim.ops import load_operator
+from tilesim.planning.stage_graph import graph
+from tilesim.render.excerpts import WORDS
+from tilesim.render.graph_svg import svg
+from tilesim.render.memory_map import KINDS
+from tilesim.render.report import drawings as report_drawings
+from tilesim.render.report.facts import Answer, Facts, answered, facts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+FORMATS = ("html", "md", "json")
+"""The endings of report files."""
+BINARY_STEP = 1024
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report before it is written: `answers` for the chips in the order in which they were asked for."""
+
+    call: Call
+    answers: tuple[Answer, ...]
+    command: str = ""
+    """The command that makes it, "" to leave it out."""
+    _facts: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every chip says yes."""
+        return all(answer.verdict.ok for answer in self.answers)
+
+    def to_json(self) -> Facts:
+        """All of it as plain data."""
+        if not self._facts:
+            op = self.call.operator
+            self._facts.update(
+                {
+                    "operator": op.name,
+                    "api": op.api,
+                    "about": op.about,
+                    "command": self.command,
+                    "ok": self.ok,
+                    "dims": self.call.dims,
+                    "dtype": self.call.dtype,
+                    "options": dict(self.call.options),
+                    "attributes": dict(self.call.attributes),
+                    "chips": [facts(answer) for answer in self.answers],
+                }
+            )
+        return self._facts
+
+    def html(self) -> str:
+        """The report as a page that needs nothing else."""
+        return self._rendered("report.html.jinja", stages=[_stages(answer) for answer in self.answers])
+
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        return self._rendered("report.md.jinja")
+
+    def text(self, ending: str) -> str:
+        """The report in the format that a file's ending names: one of FORMATS. Raises BadInput."""
+        check_ending(f"report.{ending}")
+        if ending == "json":
+            return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
+        return self.html() if ending == "html" else self.markdown()
+
+    def write(self, path: str | Path) -> Path:
+        """The file that now has the report, in the format that its name ends in. Raises BadInput."""
+        return write_text(path, self.text(check_ending(path)))
+
+    def _rendered(self, template: str, **more: Any) -> str:
+        return environment().get_template(template).render(report=self.to_json(), **more)
+
+
+def report(
+    op: Operator | str | Path,
+    given: Given,
+    *,
+    chips: Sequence[Chip | str | Path],
+    dtype: str | None = None,
+    tiles: Mapping[str, int] | None = None,
+    command: str | None = None,
+    **options: Any,
+) -> Report:
+    """The report of a call, as `plan` takes it, on one chip or several.
+
+    A call that is refused or does not fit has a report too; its `ok` is False. `command` replaces the command line at
+    its head. Raises BadInput as `check` does, and if no chip is given.
+    """
+    if not chips:
+        raise BadInput("report", ["no chip is given"])
+    call = bind(load_operator(op), given, dtype=dtype, **options)
+    found = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
+    name = op.name if isinstance(op, Operator) else str(op)
+    words = command_line(name, {**given, **options}, found, dtype) if command is None else command
+    return reported(call, found, tiles, words)
+
+
+def check_ending(path: str | Path) -> str:
+    """The format that a file's name ends in, one of FORMATS. Raises BadInput for one that there is not."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        hint = did_you_mean(ending, FORMATS)
+        raise BadInput(str(path), [f"must end in one of {', '.join(f'.{f}' for f in FORMATS)};{hint}".rstrip(";")])
+    return ending
+
+
+def reported(call: Call, chips: Sequence[Chip], tiles: Mapping[str, int] | None = None, command: str = "") -> Report:
+    """The report of a call that is already made."""
+    return Report(call, tuple(answered(call, chip, tiles) for chip in chips), command)
+
+
+def command_line(op: str, given: Mapping[str, Any], chips: Sequence[Chip], dtype: str | None = None) -> str:
+    """The command that asks for a report.
+
+    >>> command_line("glu_backward", {"self": (2, 4), "dim": -1}, [load_chip("ascend950pr")])
+    'tilesim report glu_backward self=2x4 dim=-1 --chip ascend950pr'
+    """
+    words = ["tilesim report", op, *(f"{key}={_word(value)}" for key, value in given.items())]
+    words += [f"--chip {chip.name}" for chip in chips] + ([f"--dtype {dtype}"] if dtype else [])
+    return " ".join(words)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "none"
+    if isinstance(value, TensorSpec):
+        return f"{_word(value.shape)}:{value.dtype}"
+    shape = getattr(value, "shape", value)
+    return shape_text(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else str(value)
+
+
+def _stages(answer: Answer) -> str:
+    """The drawing of a plan's stages as a data: address, whose styles cannot reach the page; "" without a plan."""
+    if answer.plan is None:
+        return ""
+    return "data:image/svg+xml," + quote(svg(graph(answer.plan)), safe=" /:=;,()'")
+
+
+@functools.cache
+def environment() -> Environment:
+    """The templates, with their filters and drawings."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only reports need it
+
+    made = Environment(
+        loader=PackageLoader("tilesim.render.report"),
+        autoescape=lambda name: name is not None and ".html" in name,  # noqa: S701 - `cell` escapes Markdown
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters |= {
+        "number": lambda value: f"{value:,}",
+        "size": size,
+        "percent": lambda share: f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}",
+        "si": si,
+        "us": lambda value: f"{value:,.1f}" if value >= 10 else f"{value:,.2f}",
+        "cell": cell,
+    }
+    made.globals |= {"kinds": KINDS, "pipes": WORDS, "draw": report_drawings}
+    return made
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that is read best, binary.
+
+    >>> size(512), size(249728), size(86016000)
+    ('512 B', '243.9 KiB', '82.0 MiB')
+    """
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < BINARY_STEP:
+            break
+        value, unit = value / BINARY_STEP, larger
+    return f"{count:,} B" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def si(value: float) -> str:
+    """A number with a decimal prefix: 1.31 T.
+
+    >>> si(1.31e12), si(250.0)
+    ('1.31 T', '250 ')
+    """
+    for step, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= step:
+            return f"{value / step:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def cell(text: object) -> str:
+    """A text that a cell of a Markdown table can hold, whatever it is."""
+    out = str(text).replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")
+    return out.replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

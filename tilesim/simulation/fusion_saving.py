@@ -1,0 +1,89 @@
+"""What one fused kernel would save where the vendor composes an operator of several launches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilesim.errors import BadInput, TilesimError
+from tilesim.operators.operator import Call
+from tilesim.planning.plan import Plan, planned
+from tilesim.simulation.timeline import simulate
+
+COMPOSITE: Final = "composite"
+"""The route of a plan of several launches."""
+
+
+@dataclass(frozen=True)
+class Toll:
+    """What a route takes: core cycles, time with launches, bytes of global memory read and written, launches."""
+
+    cycles: int
+    time_us: float
+    bytes: int
+    launches: int
+
+    def __sub__(self, other: Toll) -> Toll:
+        """What this takes more than another."""
+        return Toll(
+            self.cycles - other.cycles,
+            self.time_us - other.time_us,
+            self.bytes - other.bytes,
+            self.launches - other.launches,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields as plain data."""
+        return {**vars(self), "time_us": round(self.time_us, 6)}
+
+
+@dataclass(frozen=True)
+class Saving:
+    """The composite that runs, and the fused kernel that could."""
+
+    composite: Toll
+    fused: Toll
+    fused_plan: Plan
+
+    @property
+    def saved(self) -> Toll:
+        """What the composite takes more than the kernel."""
+        return self.composite - self.fused
+
+    def to_json(self) -> dict[str, Any]:
+        """All three as plain data."""
+        return {name: getattr(self, name).to_json() for name in ("composite", "fused", "saved")}
+
+
+def fusion_saving(plan: Plan) -> Saving:
+    """What the operator's own kernel would save on the chip of a composite's plan, by the kernel's own tiling rule.
+
+    The kernel is planned and timed as on a chip that has it, its values between load and store in registers. A chip
+    before arch 3510 has no such registers: there a kernel would keep them in the unified buffer, in smaller tiles.
+    Raises BadInput for a plan that is no composite or has no fused kernel in its dtype; Refused where the kernel's
+    tiling refuses the shape.
+    """
+    call, fused = plan.call, plan.operator.fused
+    if plan.route != COMPOSITE or fused is None:
+        raise BadInput("fusion", [f"{plan.operator.name} runs by the route {plan.route!r}; there is nothing to fuse"])
+    dtypes = fused.dtypes[plan.chip.family]
+    if call.dtype not in dtypes:
+        raise BadInput("fusion", [f"the kernel takes {', '.join(dtypes)}; given {call.dtype}"])
+    alone = Call(fused, call.dtype, call.specs, call.options, call.attributes, call.solution)
+    one = planned(alone, plan.chip)
+    return Saving(_toll(plan), _toll(one), one)
+
+
+def fusing_json(plan: Plan) -> dict[str, Any] | None:
+    """Both routes and what is saved as plain data, None where there is no composite or nothing to fuse into."""
+    try:
+        return fusion_saving(plan).to_json() if plan.route == COMPOSITE else None
+    except TilesimError:
+        return None
+
+
+def _toll(plan: Plan) -> Toll:
+    times = simulate(plan)
+    moved = sum(size for phase in plan.phases for size in phase.moved.values())
+    launches = len(plan.phases) if plan.kernel.launches else min(len(plan.phases), 1)
+    return Toll(times.cycles, times.time_us, moved, launches)

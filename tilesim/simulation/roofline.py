@@ -1,0 +1,133 @@
+"""The roofline of a plan: operations a byte against operations a second, under what memory and cores can do.
+
+An operation of a vector core is one element of one vector instruction, of a cube core a multiply or an add. Bytes are
+those that copies move between global memory and the cores, so repeated reads count again: they may come from the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tilesim.chip.chip import Chip
+from tilesim.planning.phase_plan import PhasePlan
+from tilesim.program import dtypes
+from tilesim.program.buffers import View
+from tilesim.program.loop_nest import Step, totals
+from tilesim.simulation.timeline import Timeline
+
+ELEMENT_BYTES = 4
+"""The vector roof is for elements of 4 bytes."""
+MACS = {1: "macs_per_cycle_8bit", 2: "macs_per_cycle_16bit"}
+"""Bytes of an operand -> the figure of the cube."""
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What nothing exceeds: bytes a second of a memory, or operations a second of all cores of a kind."""
+
+    name: str
+    core_kind: str
+    """Empty for a memory."""
+    per_s: float
+    keys: tuple[str, ...]
+    """The figures of the chip that it is made of."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One phase under the roofs."""
+
+    phase: str
+    core_kind: str
+    operations: int
+    bytes: int
+    time_us: float
+
+    @property
+    def intensity(self) -> float:
+        """Operations a byte; infinite where nothing is moved."""
+        return self.operations / self.bytes if self.bytes else math.inf
+
+    @property
+    def per_s(self) -> float:
+        """Operations a second."""
+        return self.operations / self.time_us * 1e6 if self.time_us else 0.0
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Roofs of a chip and the phases of a plan that compute and move something."""
+
+    roofs: tuple[Roof, ...]
+    points: tuple[Point, ...]
+
+    def ceiling(self, point: Point) -> float:
+        """Operations a second that the phase could reach at its intensity, from global memory without the cache."""
+        compute = [r.per_s for r in self.roofs if r.core_kind == point.core_kind]
+        memory = next(r.per_s for r in self.roofs if not r.core_kind)
+        return min([*compute, memory * point.intensity])
+
+    def to_json(self) -> dict[str, Any]:
+        """Roofs and points as plain data."""
+        return {
+            "roofs": [{"name": r.name, "core_kind": r.core_kind, "per_s": r.per_s, "keys": r.keys} for r in self.roofs],
+            "points": [
+                {
+                    "phase": p.phase,
+                    "core_kind": p.core_kind,
+                    "operations": p.operations,
+                    "bytes": p.bytes,
+                    "intensity": round(p.intensity, 4),
+                    "per_s": float(f"{p.per_s:.4g}"),
+                    "share_of_ceiling": round(p.per_s / self.ceiling(p), 4),
+                }
+                for p in self.points
+            ],
+        }
+
+
+def roofline(timeline: Timeline) -> Roofline:
+    """The roofs and points of a plan with its times."""
+    plans = timeline.plan.phases
+    chip = timeline.plan.chip
+    kinds = dict.fromkeys(p.phase.core_kind for p in plans)
+    roofs = [
+        Roof("global memory", "", chip.memory.gm.read_bytes_per_s, ("memory.gm.read_bytes_per_s",)),
+        Roof("L2 cache", "", chip.memory.l2.read_bytes_per_s, ("memory.l2.read_bytes_per_s",)),
+        *(_compute(chip, kind, timeline) for kind in kinds),
+    ]
+    points = [
+        Point(one.phase.name, one.phase.core_kind, operations(one), sum(one.moved.values()), spent.time_us)
+        for one, spent in zip(plans, timeline.phases, strict=True)
+    ]
+    return Roofline(tuple(roofs), tuple(p for p in points if p.operations and p.bytes and p.time_us))
+
+
+def operations(plan: PhasePlan) -> int:
+    """Operations of a phase, of all cores."""
+    return sum(totals(nest, _work).get("operations", 0) * cores for nest, _, cores in plan.nests)
+
+
+def _work(step: Step) -> dict[str, int]:
+    instr = step.instr
+    if instr.pipe == "v":
+        shapes = [instr.dst.shape, *(s.shape for s in instr.src if isinstance(s, View))]
+        return {"operations": max(math.prod(int(n.bind(step.sizes)) for n in shape) for shape in shapes)}
+    if instr.op == "mmad":
+        a, b = (v for v in instr.src if isinstance(v, View))
+        m, k = (int(n.bind(step.sizes)) for n in a.shape)
+        return {"operations": 2 * m * k * int(b.shape[1].bind(step.sizes))}
+    return {}
+
+
+def _compute(chip: Chip, kind: str, timeline: Timeline) -> Roof:
+    """All cores of a kind at their best: a vector of 256 bytes a cycle, or the cube at its rate for the dtype."""
+    if kind == "vector":
+        per_cycle: float = chip.vector.width_bytes // ELEMENT_BYTES
+        keys = ("cores.vector", "clock.vector_hz", "vector.width_bytes")
+        return Roof("vector cores", kind, chip.cores.vector * chip.clock.vector_hz * per_cycle, keys)
+    figure = MACS.get(dtypes.itemsize(timeline.plan.kernel.dtype), "macs_per_cycle_32bit")
+    per_s = 2 * chip.cores.cube * chip.clock.cube_hz * float(getattr(chip.cube, figure))
+    return Roof("cube cores", kind, per_s, ("cores.cube", "clock.cube_hz", f"cube.{figure}"))

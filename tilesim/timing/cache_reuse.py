@@ -1,0 +1,93 @@
+"""How often what a phase reads crosses global memory: once where the cache keeps it until it is read again.
+
+A loop that does not move along a tensor reads the same part of it in every iteration. The part is still in the cache if
+all that the cores touch in one iteration fits there; of what does not fit, as large a share of the part is gone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilesim.program import dtypes
+from tilesim.program.buffers import View
+from tilesim.program.isa import COPIES
+from tilesim.program.loop_nest import Sizes
+from tilesim.program.nodes import Instr, full_tiles, walk
+from tilesim.program.recorder import Loop, Phase
+from tilesim.timing.bandwidth import tensor_bytes
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A copy from or to a tensor, with the loops around it."""
+
+    view: View
+    around: tuple[Loop, ...]
+
+    def along(self, axis: int) -> list[Loop]:
+        """The loops that move along an axis of the tensor."""
+        names = {name.rpartition(".")[0] for name in self.view.starts[axis].names()}
+        return [loop for loop in self.around if loop.name in names]
+
+    @functools.cached_property
+    def moving(self) -> set[Loop]:
+        """The loops that move along any axis."""
+        return {loop for axis in range(len(self.view.starts)) for loop in self.along(axis)}
+
+
+def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, float]:
+    """How often each tensor that a phase reads crosses global memory while it runs; 1 where the cache keeps it."""
+    reads, writes = _copies(phase)
+    touches = (*reads, *writes)
+    found = dict.fromkeys((read.view.base.name for read in reads), 1.0)
+    if sum(tensor_bytes(base, sizes) for base in {touch.view.base for touch in touches}) <= cache_bytes:
+        return found
+    sizes = full_tiles(phase.loops(), sizes)
+    for read in reads:
+        times = 1.0
+        for depth, loop in enumerate(read.around):
+            again = -(-loop.tiles(sizes) // _parts(loop, phase, sizes)) - 1
+            if loop not in read.moving and again:
+                touched = _footprint(touches, loop, depth, phase, sizes)
+                times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
+        name = read.view.base.name
+        found[name] = max(found[name], times)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _copies(phase: Phase) -> tuple[list[Touch], list[Touch]]:
+    """(reads, writes) of tensors that a phase makes through the cache."""
+    copies = [(node, around) for node, around in walk(phase.body) if isinstance(node, Instr) and node.op in COPIES]
+    ways = ([(node.src[0], around) for node, around in copies], [(node.dst, around) for node, around in copies])
+    reads, writes = ([Touch(v, a) for v, a in way if isinstance(v, View) and v.space == "gm"] for way in ways)
+    return [read for read in reads if read.view.base.name not in phase.kernel.uncached], writes
+
+
+def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, phase: Phase, sizes: Sizes) -> int:
+    """Bytes that all cores touch in one iteration of a loop."""
+    parts: dict[str, int] = {}
+    for touch in touches:
+        if len(touch.around) > depth and touch.around[depth] is loop:
+            name = touch.view.base.name
+            parts[name] = max(parts.get(name, 0), _bytes(touch, depth, phase, sizes))
+    return sum(parts.values())
+
+
+def _bytes(touch: Touch, depth: int, phase: Phase, sizes: Sizes) -> int:
+    """Bytes of a tensor that all cores touch while the loops inside the one at `depth` run and others stand still."""
+    inside = touch.around[depth + 1 :]
+    total = dtypes.itemsize(touch.view.dtype)
+    for axis, (size, full) in enumerate(zip(touch.view.sizes, touch.view.base.shape, strict=True)):
+        count = size.bind(sizes)
+        for loop in touch.along(axis):
+            count *= loop.tiles(sizes) if loop in inside else _parts(loop, phase, sizes)
+        total *= min(count, full.bind(sizes))
+    return int(total)
+
+
+def _parts(loop: Loop, phase: Phase, sizes: Sizes) -> int:
+    """The cores that share a loop."""
+    return int(loop.parts(phase.name).bind(sizes)) if loop.split else 1

@@ -1,0 +1,67 @@
+"""Vector functions: what a chip of arch 3510 runs as one call, found in the recorded phase.
+
+A run of consecutive vector instructions, loops of nothing else among them, is one function: its operands pass between
+unified buffer and registers once, and everything between stays in registers. The price of the call and of the operands
+is laid on instructions of the run, so that every price stays a constant of the instruction and its tile.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilesim.program import dtypes
+from tilesim.program.buffers import Buffer, View
+from tilesim.program.nodes import stretches
+from tilesim.program.recorder import Instr, Loop, Phase, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an instruction pays of its vector function beside its own work."""
+
+    calls: tuple[Loop, ...] | None
+    """Loops of the run around the instruction if it pays for the call, which it then pays in equal parts; else None."""
+    operands: tuple[View, ...]
+    """The operands whose way into or out of registers it pays for."""
+    width_bytes: int
+    """Bytes of the widest element in the run, which is what a register holds of every operand."""
+
+
+@functools.lru_cache(maxsize=256)
+def parts(phase: Phase) -> Mapping[Instr, Part]:
+    """What every vector instruction of a phase pays of its function."""
+    found: dict[Instr, Part] = {}
+    for run in stretches(phase.body, "v"):
+        _price(phase, run, found)
+    return found
+
+
+def _price(phase: Phase, run: list[Instr | Loop], found: dict[Instr, Part]) -> None:
+    inside = [(node, around) for node, around in walk(run) if isinstance(node, Instr)]
+    if not inside:
+        return
+    mine = {instr for instr, _ in inside}
+    used_elsewhere = {v.base for i in phase.instructions() if i not in mine for v in i.reads()}
+    entered: dict[Instr, list[View]] = {}
+    written: set[Buffer] = set()
+    loaded: set[Buffer] = set()
+    last: dict[Buffer, tuple[Instr, View]] = {}
+    for instr, _ in inside:
+        for view in instr.reads():
+            base = view.base
+            if isinstance(base, Buffer) and base not in written | loaded:
+                loaded.add(base)
+                entered.setdefault(instr, []).append(view)
+        if isinstance(instr.dst.base, Buffer):
+            written.add(instr.dst.base)
+            last[instr.dst.base] = (instr, instr.dst)
+    for base, (instr, view) in last.items():
+        if base in used_elsewhere:
+            entered.setdefault(instr, []).append(view)
+    width = max(dtypes.itemsize(v.dtype) for i in mine for v in (i.dst, *i.reads()))
+    payer, around = min(inside, key=lambda pair: len(pair[1]))
+    for instr in mine:
+        calls = around if instr is payer else None
+        found[instr] = Part(calls, tuple(entered.get(instr, ())), width)
