@@ -44,7 +44,7 @@ bench: setup  ## How fast it is, as ratios, and how far off its times are
 	$(BIN)/python -m bench.accuracy
 
 schema: setup  ## Write chips/_schema.json again
-	$(BIN)/python -c 'from tilesim.chip import schema_text; print(schema_text(), end="")' > chips/_schema.json
+	$(BIN)/python -c 'from tilesim.chip.loading import schema_text; print(schema_text(), end="")' > chips/_schema.json
 
 readme: setup  ## Run the commands of README.md and docs/ and write their output again
 	$(BIN)/python -m tests.readme

@@ -2,8 +2,8 @@
 
 `python -m bench.accuracy [FILE]` prints, for each chip with measured rows, its classes of kernels: of the points of the
 package, and of FILE or a `measured.json` beside the checkout where there is one. `--held-out` also fits every chip
-without each group of rows in turn (minutes) and writes reports/accuracy.md, the bands in tilesim/measured/data/accuracy.csv and
-the table in README.md.
+without each group of rows in turn (minutes) and writes reports/accuracy.md, the bands in
+tilesim/measured/data/accuracy.csv and the table in README.md.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tilesim.chip.chip import chips_found
+from tilesim.chip.loading import chips_found
 from tilesim.measured.error_bands import COLUMNS, TABLE
 from tilesim.measured.fit import Held
-from tilesim.measured.measurement_files import Measurement, load_measured
+from tilesim.measured.measurement import Measurement
+from tilesim.measured.measurement_files import load_measured
 from tilesim.measured.profiled_calls import FAMILY
 from tilesim.measured.validate import Summary, Validation, validate
 from tilesim.operators.kernel_names import NAMES

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tests.reference import glu, library, masked_causal_conv1d, text_gated_residual, tolerance
-from tilesim.chip.chip import Chip, chips_shipped, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.execution.inputs import random_inputs
 from tilesim.execution.run import run
 from tilesim.operators.operator import Operator

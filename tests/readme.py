@@ -1,8 +1,8 @@
 """README.md and the guides as programs: their files are written, their commands run in order, their output compared.
 
 A block of ```python or ```toml that begins with `# name.py` or `# name.toml` is that file. In a block of ```console a
-line after `$ ` is a command, with the next one if it ends in a backslash, and what follows is its output. The map of
-modules follows the layers. `python -m tests.readme` writes output and map again.
+line after `$ ` is a command, with the next one if it ends in a backslash, and what follows is its output.
+`python -m tests.readme` writes the output again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.test_layers import LAYERS, PACKAGE
-
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
@@ -24,30 +22,6 @@ COLUMNS = 100
 BLOCK = re.compile(r"^```(console|python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-
-MAP = re.compile(r"(?<=<!-- map: begin -->\n).*?(?=<!-- map: end -->)", re.DOTALL)
-TITLES = (
-    "errors",
-    "numbers, dtypes, shapes",
-    "chips, instructions",
-    "tile programs, what operators are made of",
-    "operators, what fits, what runs, what it costs",
-    "schedules, verdicts",
-    "plans",
-    "times, and what is asked of plans",
-    "views",
-    "command line",
-)
-"""What the modules of each layer are about."""
-
-
-def layers() -> str:
-    """The table of modules, a row a layer."""
-    rows = ["| layer | modules |", "|---|---|"]
-    for number, (title, names) in enumerate(zip(TITLES, LAYERS, strict=True), 1):
-        there = [n for n in names.split() if (PACKAGE / f"{n}.py").exists() or (PACKAGE / n).is_dir()]
-        rows.append(f"| {number} {title} | {' '.join(f'`{n}`' for n in there if not n.startswith('__'))} |")
-    return "\n".join(rows) + "\n"
 
 
 def run(command: str, place: Path) -> str:
@@ -88,7 +62,7 @@ def renewed(text: str, place: Path, output: Callable[[str, Path], str] = run) ->
         shown = COMMAND.sub(lambda command: f"$ {command[1]}\n{output(command[1], place)}", body)
         return f"```{kind}\n{shown}```"
 
-    return MAP.sub(layers(), BLOCK.sub(block, text))
+    return BLOCK.sub(block, text)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.reference import glu, masked_causal_conv1d, text_gated_residual, tolerance
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, Unsupported
 from tilesim.execution.aclnn import get_workspace_size, operator_of, parameters_of
 from tilesim.operators.shapes import TensorSpec

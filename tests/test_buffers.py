@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility import buffer_file
 from tilesim.feasibility.buffer_verdict import check_buffers

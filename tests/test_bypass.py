@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadOperator
 from tilesim.execution.run import run
 from tilesim.operators.operator import Argument, Dimension, Operator, Option, result

@@ -8,7 +8,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests import golden
-from tilesim.chip.chip import chips_shipped, load_chip
+from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import findings
 from tilesim.feasibility.remedies import UB_KEY, greatest

@@ -6,14 +6,7 @@ import sys
 
 import pytest
 
-from tilesim.chip.chip import (
-    CHIPS_VARIABLE,
-    chip_directories,
-    chips_found,
-    chips_shipped,
-    import_chip,
-    load_chip,
-)
+from tilesim.chip.loading import CHIPS_VARIABLE, chip_directories, chips_found, chips_shipped, import_chip, load_chip
 from tilesim.errors import BadChip
 
 INI = """[version]
@@ -370,7 +363,7 @@ def test_bad_values_of_a_platform_file_are_refused_together(ini):
 
 def test_importing_takes_little_time_and_no_numpy():
     code = (
-        "import sys, time; import pydantic; start = time.perf_counter(); import tilesim.chip.chip as c; "
+        "import sys, time; import pydantic; start = time.perf_counter(); import tilesim.chip.loading as c; "
         "c.load_chip('ascend950pr'); took = time.perf_counter() - start; "
         "assert took < 1, took; assert 'numpy' not in sys.modules"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.reference import glu, tolerance
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, Refused
 from tilesim.execution.aclnn import get_workspace_size
 from tilesim.planning.plan import plan

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.measured.sample_kernels import copy_in
 from tilesim.measured.validate import validate
 from tilesim.operators.operator import Argument, Dimension, Operator, result
 from tilesim.planning.plan import plan
 from tilesim.program import dtypes
 from tilesim.program.loop_nest import steps
-from tilesim.timing.bandwidth import Bursts, bursts, paid_bytes
-from tilesim.timing.queues import queues
+from tilesim.timing.bursts import Bursts, bursts, paid_bytes
+from tilesim.timing.pipe_runs import queues
 
 B1, B2, PR = (load_chip(f"ascend{name}") for name in ("910b1", "910b2", "950pr"))
 CHIPS = pytest.mark.parametrize("chip", [B1, PR], ids=lambda chip: chip.name)

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.planning.plan import plan
-from tilesim.timing.banks import collide
+from tilesim.timing.cost import collide
 
 B2, PR = load_chip("ascend910b2"), load_chip("ascend950pr")
 CHIPS = pytest.mark.parametrize("chip", [B2, PR], ids=lambda chip: chip.name)

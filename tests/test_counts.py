@@ -5,14 +5,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests import golden
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.verdict import check
 from tilesim.ops.masked_causal_conv1d_backward import folded
 from tilesim.planning.plan import plan
 from tilesim.program.loop_nest import Nests, steps, totals
 from tilesim.simulation.counts import Count, counts, shares
-from tilesim.timing.bandwidth import bursts, moved_tensor
+from tilesim.timing.bursts import bursts, moved_tensor
 
 CONV, GLU, GATED = "masked_causal_conv1d_backward", "glu_backward", "text_gated_residual_grad"
 PR = load_chip("ascend950pr")

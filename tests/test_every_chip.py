@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim.chip.chip import Chip, chips_shipped, load_chip, schema_text
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import chips_shipped, load_chip, schema_text
 from tilesim.chip.tables import COPY_PATHS, COST_CLASSES, ON_CHIP, Table
 from tilesim.errors import BadChip
 

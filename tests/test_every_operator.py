@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests import operators
 from tests.operators import cases, cases_of_kernels, executed, judge, made_up, planned
 from tests.reference import formats, text_gated_residual, tolerance
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.execution.run import run
 from tilesim.execution.verify import verify
 from tilesim.ops import load_operator

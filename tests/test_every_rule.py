@@ -2,9 +2,10 @@
 
 import pytest
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.feasibility.evaluate import findings, passes
-from tilesim.operators.binding import bind, made
+from tilesim.operators.binding import bind
+from tilesim.operators.calls import made
 from tilesim.operators.shapes import TensorSpec
 from tilesim.ops import load_operator, operators_shipped
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests import golden
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit, Refused, TilesimError
 from tilesim.execution.aclnn import get_workspace_size
 from tilesim.feasibility.verdict import check

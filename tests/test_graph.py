@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import CASES, RandomProgram, kernel, planned, price, tensor
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.files import write_text
 from tilesim.planning.plan import plan

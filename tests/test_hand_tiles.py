@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, DoesNotFit
 from tilesim.planning.plan import plan
 from tilesim.simulation.timeline import simulate

@@ -21,9 +21,9 @@ from tests.operators import (
     planned,
     small,
 )
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit
-from tilesim.execution.interpreter import execute
+from tilesim.execution.interpreter import PhaseJob, execute
 from tilesim.feasibility.inequalities import inequalities
 from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
@@ -140,7 +140,7 @@ def altered(op, index, change):
 def test_the_executor_needs_every_byte(name, chip, dtype, sizes):
     one = planned(name, chip, dtype, sizes)
     for phase in one.phases:
-        job = phase.job()
+        job = PhaseJob.of(phase)
         for space in {home.space for home in phase.homes.values()}:
             short = {**job.memory_bytes, space: phase.used_bytes(space) - BLOCK_BYTES}
             with pytest.raises(ValueError, match="size"):

@@ -5,8 +5,8 @@ import pytest
 
 from tests.reference import library, tolerance
 from tests.reference.formats import carried
-from tilesim.chip.chip import load_chip
-from tilesim.execution.interpreter import execute
+from tilesim.chip.loading import load_chip
+from tilesim.execution.interpreter import PhaseJob, execute
 from tilesim.feasibility.verdict import check
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
@@ -46,7 +46,7 @@ def run(op, inputs, chip, dtype, **given):
     results = {t.name: made.call.spec(t.name) for t in made.operator.tensors if t.role == "output"}
     arrays |= {n: np.zeros(s.shape, numpy_dtype(s.dtype)) for n, s in results.items()}
     with np.errstate(all="ignore"):
-        execute([p.job() for p in made.phases], arrays)
+        execute([PhaseJob.of(p) for p in made.phases], arrays)
     return {n: arrays[n] for n in results}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.recorded import CASES, kernel, planned, price, tensor
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.planning.plan import plan
 from tilesim.program.loop_nest import Nests
 from tilesim.program.recorder import Phase

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.operators import made_up
 from tests.reference.formats import carried
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.execution.run import run
 from tilesim.feasibility.verdict import check
 from tilesim.kernels.broadcast import axis_sizes, is_broadcast
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.measured.profiled_calls import BROADCAST, Unmapped, case_of
-from tilesim.operators.axes import apart, broadcast, merged
 from tilesim.operators.binding import bind, in_words, parse
+from tilesim.operators.shapes import apart, broadcast, merged
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
 from tilesim.program.dtypes import numpy_dtype

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from tests.operators import chips_of, small
 from tilesim.analysis.sweep import sweep
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, BadOperator
 from tilesim.feasibility.inequalities import inequalities
 from tilesim.feasibility.verdict import check
-from tilesim.operators.binding import bind, in_words, parse, resized
+from tilesim.operators.binding import bind, in_words, parse
+from tilesim.operators.calls import resized
 from tilesim.operators.operator import Argument, Dimension, Operator, result
+from tilesim.operators.patterns import Pattern, Solution
 from tilesim.operators.rules import multiple, not_null
-from tilesim.operators.shapes import Pattern, Solution, TensorSpec
+from tilesim.operators.shapes import TensorSpec
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.planning.plan import plan
 from tilesim.program.buffers import Tensor

@@ -10,16 +10,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation, Text
 from typer.testing import CliRunner
 
+from tilesim.analysis.sensitivity import SENSITIVITY_COLUMNS, sensitivity
 from tilesim.analysis.sweep import sweep
 from tilesim.analysis.table import Column, table_of
-from tilesim.analysis.whatif import SENSITIVITY_COLUMNS, sensitivity
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import passes
 from tilesim.feasibility.remedies import largest
 from tilesim.kernels.composites import load_as, store_as
-from tilesim.operators.binding import bind, resized
+from tilesim.operators.binding import bind
+from tilesim.operators.calls import resized
 from tilesim.operators.operator import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan

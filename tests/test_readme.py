@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.readme import BLOCK, COMMAND, MAP, README, layers, renewed, run
+from tests.readme import BLOCK, COMMAND, README, renewed, run
 
 TEXT = README.read_text(encoding="utf-8")
 
@@ -37,7 +37,3 @@ def test_there_is_something_to_run():
 
 def test_the_readme_has_no_places_of_one_machine():
     assert not re.search(r"/(home|root|tmp|Users|work)/", TEXT)
-
-
-def test_the_map_is_that_of_the_layers():
-    assert MAP.search(TEXT)[0] == layers(), "`python -m tests.readme` writes the map again"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.samples import CHIPS, GATED, GLU, PLACE, SAMPLES, sample
 from tests.samples import words as sample_words
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
 from tilesim.feasibility.verdict import check
@@ -27,9 +27,10 @@ from tilesim.render import memory_map
 from tilesim.render.excerpts import MOST_EVENTS, lanes
 from tilesim.render.report.drawings import arcs, bars, blocks, letter, roofs
 from tilesim.render.report.facts import facts
-from tilesim.render.report.report import FORMATS, command_line, report, reported, si, size
+from tilesim.render.report.report import FORMATS, command_line, report, reported
 from tilesim.simulation.roofline import roofline
 from tilesim.simulation.timeline import simulate
+from tilesim.text import si, size
 
 PR = load_chip("ascend950pr")
 EVIL = "<script>alert('x')</script>\"'|`$(id)\n# head"

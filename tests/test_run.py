@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from tests.operators import MAIN, OPERATORS, bits, chips_of, executed, made_up, planned
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.execution.inputs import given_from_arrays, load_inputs, random_inputs
 from tilesim.execution.run import run

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tilesim.analysis.search import search
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.feasibility.buffer_verdict import check_buffers
 from tilesim.feasibility.verdict import check, judged
 from tilesim.operators.binding import bind

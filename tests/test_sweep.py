@@ -10,7 +10,7 @@ import pytest
 
 from tilesim.analysis.ranges import axes_of, numbers, parse_grid, parse_settings
 from tilesim.analysis.sweep import sweep
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility.verdict import check
 from tilesim.ops import load_operator

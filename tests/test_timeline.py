@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import CASES, RandomProgram, kernel, planned, price, tensor
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import plan
 from tilesim.simulation.events import event_count, phase_events, widest

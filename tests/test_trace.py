@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.recorded import CASES, kernel, planned, price, tensor
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.planning.plan import plan
 from tilesim.render.trace import core_name, occupied, trace, write_trace

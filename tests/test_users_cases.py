@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.feasibility.buffer_verdict import check_buffers
 
 CASES = tomllib.loads((Path(__file__).parent / "data" / "users_cases.toml").read_text(encoding="utf-8"))["case"]

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.measured.error_bands import accuracy, known_accuracy
 from tilesim.measured.fit import fitted
-from tilesim.measured.measurement_files import SHIPPED, Measurement, load_measured, measured_csv
+from tilesim.measured.measurement import Measurement
+from tilesim.measured.measurement_files import SHIPPED, load_measured, measured_csv
 from tilesim.measured.predict import timed
 from tilesim.measured.profiled_calls import Unmapped, case_of
 from tilesim.measured.validate import correlation, validate

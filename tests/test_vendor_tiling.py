@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import golden
-from tilesim.chip.chip import load_chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import Refused
 from tilesim.execution.aclnn import get_workspace_size
 from tilesim.feasibility.verdict import check

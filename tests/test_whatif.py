@@ -1,14 +1,16 @@
 import pytest
 
 from tilesim.analysis.search import search
+from tilesim.analysis.sensitivity import sensitivity
 from tilesim.analysis.solve import solve
-from tilesim.analysis.whatif import replanned, sensitivity, whatif
-from tilesim.chip.chip import load_chip
+from tilesim.analysis.whatif import whatif
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadChip, BadInput, DoesNotFit
 from tilesim.feasibility.verdict import check
 from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan, planned
+from tilesim.planning.replan import replanned
 from tilesim.simulation.timeline import simulate
 
 GRAD = "text_gated_residual_grad"

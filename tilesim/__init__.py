@@ -6,18 +6,19 @@ The public names below are loaded when they are first used, so that `import tile
 from __future__ import annotations
 
 import importlib
-import sys
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from tilesim.notebook_repr import Shown
 
 if TYPE_CHECKING:
     from tilesim.analysis.search import search
+    from tilesim.analysis.sensitivity import sensitivity
     from tilesim.analysis.solve import solve
     from tilesim.analysis.sweep import sweep
-    from tilesim.analysis.whatif import sensitivity, whatif
-    from tilesim.chip.chip import Chip, chips_found, load_chip
+    from tilesim.analysis.whatif import whatif
+    from tilesim.chip.chip import Chip
+    from tilesim.chip.loading import chips_found, load_chip
     from tilesim.errors import BadChip, BadInput, BadOperator, Differs, DoesNotFit, Refused, TilesimError, Unsupported
     from tilesim.execution.run import Run, run
     from tilesim.feasibility.buffer_verdict import BuffersVerdict, check_buffers
@@ -73,7 +74,8 @@ __all__ = [
 _HOMES: Final = {
     "feasibility.buffer_verdict": ("BuffersVerdict", "check_buffers"),
     "feasibility.verdict": ("Verdict", "check"),
-    "chip.chip": ("Chip", "chips_found", "load_chip"),
+    "chip.chip": ("Chip",),
+    "chip.loading": ("chips_found", "load_chip"),
     "measured.compare": ("Comparison", "compare"),
     "simulation.fusion_saving": ("Saving", "fusion_saving"),
     "errors": (
@@ -96,21 +98,15 @@ _HOMES: Final = {
     "analysis.sweep": ("sweep",),
     "simulation.timeline": ("Timeline", "simulate"),
     "measured.validate": ("Validation", "validate"),
-    "analysis.whatif": ("sensitivity", "whatif"),
+    "analysis.sensitivity": ("sensitivity",),
+    "analysis.whatif": ("whatif",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 
-class _Package(ModuleType):
-    """A package in which a public function keeps its name although a module has the same one, such as `plan`."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute, save where the import system would put a module in a function's place."""
-        if not (isinstance(value, ModuleType) and name in _HOME_OF):
-            super().__setattr__(name, value)
-
-
 def __getattr__(name: str) -> Any:
+    if name == "aclnn":
+        return importlib.import_module(f"{__name__}.execution.aclnn")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -147,4 +143,3 @@ def _known(what: Any) -> dict[str, Any]:
 
 Shown.drawn_by = _drawn
 Shown.known_of = _known
-sys.modules[__name__].__class__ = _Package

@@ -127,3 +127,41 @@ def _usual(column: Column, cells: Sequence[str]) -> int:
 
 def _whole(sizes: Sequence[int]) -> int:
     return sum(sizes) + GAP * (len(sizes) - 1)
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    """A number and what it counts.
+
+    >>> several(1, "buffer"), several(63, "buffer"), several(2, "inequality", "inequalities")
+    ('1 buffer', '63 buffers', '2 inequalities')
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+BINARY_STEP = 1024
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that is read best, binary.
+
+    >>> size(512), size(249728), size(86016000)
+    ('512 B', '243.9 KiB', '82.0 MiB')
+    """
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < BINARY_STEP:
+            break
+        value, unit = value / BINARY_STEP, larger
+    return f"{count:,} B" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def si(value: float) -> str:
+    """A number with a decimal prefix: 1.31 T.
+
+    >>> si(1.31e12), si(250.0)
+    ('1.31 T', '250 ')
+    """
+    for step, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= step:
+            return f"{value / step:.3g} {prefix}"
+    return f"{value:.3g} "

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilesim.analysis.table import Column, Table, table_of
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.feasibility.inequalities import Inequality, inequalities
 from tilesim.operators.binding import Given, bind

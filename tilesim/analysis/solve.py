@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilesim.analysis.sweep import unit_of
-from tilesim.analysis.whatif import attempted, step_of
-from tilesim.chip.chip import Chip, load_chip
-from tilesim.chip.parameters import toml_value
+from tilesim.analysis.whatif import attempted
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
+from tilesim.chip.parameters import step_of, toml_value, unit_of
 from tilesim.errors import BadInput
 from tilesim.feasibility.verdict import judged
 from tilesim.operators.binding import Given, bind

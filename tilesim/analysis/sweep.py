@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from tilesim.analysis.ranges import MOST_VALUES, axes_of, settings_of
 from tilesim.analysis.table import Cell, Column, Table, table_of
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
+from tilesim.chip.parameters import unit_of
 from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility.evaluate import undecided
 from tilesim.feasibility.verdict import Verdict, judged
@@ -21,8 +23,8 @@ from tilesim.operators.operator import Call, Operator
 from tilesim.operators.shapes import shape_text
 from tilesim.ops import load_operator
 from tilesim.planning.plan import Plan, planned
-from tilesim.plural import several
 from tilesim.simulation.timeline import simulate
+from tilesim.text import several
 
 VERDICT_COLUMNS: Final = (
     Column("verdict", "", "fits, caution, overflow, refused or unsupported"),
@@ -171,26 +173,6 @@ def tiles_text(plan: Plan) -> str:
         for phase in tiled
     ]
     return "; ".join(parts)
-
-
-def unit_of(key: str) -> str:
-    """The unit of a chip's figure, from the end of its key.
-
-    >>> unit_of("memory.ub.size_bytes"), unit_of("memory.gm.read_bytes_per_s"), unit_of("cores.vector")
-    ('bytes', 'bytes/s', 'cores')
-    """
-    word = key.rpartition(".")[2]
-    ends = {
-        "_bytes_per_s": "bytes/s",
-        "bytes_per_cycle": "bytes/cycle",
-        "_bytes": "bytes",
-        "_cycles": "cycles",
-        "_us": "us",
-        "_hz": "Hz",
-    }
-    if key.startswith("cores."):
-        return "cores"
-    return next((unit for end, unit in ends.items() if word.endswith(end)), "")
 
 
 def _calls(

@@ -6,6 +6,8 @@ import json
 from decimal import Decimal
 from typing import Final
 
+from tilesim.chip.tables import ON_CHIP
+
 _LARGE: Final = 10_000_000
 """Whole numbers from here are written in groups of three digits, others with an exponent."""
 
@@ -40,3 +42,32 @@ def toml_value(value: str | float | tuple[str, ...]) -> str:
     if isinstance(value, float):
         return repr(value) if value < _LARGE else str(Decimal(repr(value)).normalize()).replace("E+", "e")
     return json.dumps(value, ensure_ascii=False)  # JSON's texts and lists are TOML's too
+
+
+def unit_of(key: str) -> str:
+    """The unit of a chip's figure, from the end of its key.
+
+    >>> unit_of("memory.ub.size_bytes"), unit_of("memory.gm.read_bytes_per_s"), unit_of("cores.vector")
+    ('bytes', 'bytes/s', 'cores')
+    """
+    word = key.rpartition(".")[2]
+    ends = {
+        "_bytes_per_s": "bytes/s",
+        "bytes_per_cycle": "bytes/cycle",
+        "_bytes": "bytes",
+        "_cycles": "cycles",
+        "_us": "us",
+        "_hz": "Hz",
+    }
+    if key.startswith("cores."):
+        return "cores"
+    return next((unit for end, unit in ends.items() if word.endswith(end)), "")
+
+
+SIZE_STEP_BYTES: Final = 32
+"""Sizes of on-chip memories are changed by whole blocks."""
+
+
+def step_of(key: str) -> int:
+    """By how much a figure that is a whole number is changed at least: on-chip memories by blocks."""
+    return SIZE_STEP_BYTES if key.startswith(tuple(f"memory.{space}." for space in ON_CHIP)) else 1

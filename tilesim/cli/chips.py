@@ -25,7 +25,7 @@ def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson 
     """List the chips; `chips show NAME` tells all about one."""
     if ctx.invoked_subcommand is not None:
         return EXIT_YES
-    from tilesim.chip.chip import chips_found, load_chip  # noqa: PLC0415 - pydantic loads when a command runs
+    from tilesim.chip.loading import chips_found, load_chip  # noqa: PLC0415 - pydantic loads when a command runs
     from tilesim.errors import BadChip  # noqa: PLC0415
 
     place = directory_of(directory)
@@ -138,7 +138,7 @@ def imported(
     as_json: AsJson = False,
 ) -> int:
     """Make a chip file from a CANN platform file; what that does not say comes from the nearest chip, as a guess."""
-    from tilesim.chip.chip import import_chip  # noqa: PLC0415 - see every
+    from tilesim.chip.loading import import_chip  # noqa: PLC0415 - see every
     from tilesim.errors import BadInput  # noqa: PLC0415
     from tilesim.files import write_text  # noqa: PLC0415
 

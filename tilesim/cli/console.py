@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from tilesim.plural import several
-from tilesim.text import GAP, Column, blocks, wrapped
+from tilesim.text import GAP, Column, blocks, several, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console

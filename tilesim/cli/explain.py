@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from tilesim.cli.console import emit, raw, width_of
-from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import planned
+from tilesim.cli.planning import fusing_text, planned
 from tilesim.cli.simulate import known_accuracy
 from tilesim.text import wrapped
 

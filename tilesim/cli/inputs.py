@@ -127,7 +127,7 @@ def asked(
 
 def chip_of(name: str | None, changes: Sequence[str] | None, chips: Path | None) -> Chip:
     """The chip of --chip, --set and --chips. Raises BadChip or BadInput."""
-    from tilesim.chip.chip import chips_found, load_chip  # noqa: PLC0415 - see asked
+    from tilesim.chip.loading import chips_found, load_chip  # noqa: PLC0415 - see asked
 
     directory = directory_of(chips)
     if name is None:

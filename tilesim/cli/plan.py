@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tilesim.analysis.table import shown
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
-from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import planned
-from tilesim.cli.search import answer_search
+from tilesim.cli.planning import fusing_text, planned
 from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
 
 if TYPE_CHECKING:
+    from tilesim.analysis.search import Candidate
     from tilesim.planning.phase_plan import PhasePlan
     from tilesim.planning.plan import Plan
 
@@ -87,7 +88,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _phases(plan: Plan) -> None:
-    from tilesim.planning.core_split import idle_share  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.planning.phase_plan import idle_share  # noqa: PLC0415 - numpy loads when a command runs
 
     columns = (
         Column("phase", prose=True),
@@ -109,7 +110,7 @@ def _phases(plan: Plan) -> None:
 
 def _shares(phase: PhasePlan) -> str:
     """What the busiest cores get of each axis that is split, and how many cores have less."""
-    from tilesim.planning.core_split import core_shares  # noqa: PLC0415 - numpy loads when a command runs
+    from tilesim.planning.phase_plan import core_shares  # noqa: PLC0415 - numpy loads when a command runs
     from tilesim.program.loop_nest import split_loops  # noqa: PLC0415
 
     extents = {loop.name: int(loop.extent.bind(phase.sizes)) for loop, _ in split_loops(phase.phase)}
@@ -170,3 +171,62 @@ def _workspace(plan: Plan) -> None:
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=f"Example: {EXAMPLE}")(plan)
+
+
+SHOWN_RANKED: Final = 6
+"""As many that were timed does a screen show of a phase."""
+
+
+SHOWN_REJECTED: Final = 3
+"""As many that were turned down for their longest pipe, and for their bytes."""
+
+
+def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
+    """Print the candidates of every phase of a plan."""
+    from tilesim.analysis.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
+
+    found = searched(plan)
+    total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))
+    if as_json:
+        emit({"ok": plan.verdict.ok, "summary": total, "accuracy": trust, "candidates": [c.to_json() for c in found]})
+        return
+    line(total, "bold")
+    line(f"accuracy: {trust}")
+    for phase, group in groupby(found, key=lambda candidate: candidate.phase):
+        heading(phase)
+        _phase(list(group), everything=everything)
+
+
+def _phase(candidates: list[Candidate], *, everything: bool) -> None:
+    ranked = [c for c in candidates if c.rank is not None]
+    rejected = [c for c in candidates if c.rank is None]
+    if not everything:
+        # One of each kind says more than many of the first.
+        late = [c for c in rejected if c.bound_cycles is not None][:SHOWN_REJECTED]
+        large = [c for c in rejected if c.bound_cycles is None][:SHOWN_REJECTED]
+        chosen = [c for c in ranked[SHOWN_RANKED:] if c.chosen]
+        ranked, rejected = ranked[:SHOWN_RANKED] + chosen, late + large
+    columns = (
+        Column("", number=True),
+        Column("tiles", prose=True),
+        Column("slots", prose=True),
+        Column("cores", number=True),
+        Column("cycles", number=True),
+        Column("why", prose=True),
+    )
+    rows = [
+        (
+            shown(c.rank) or "-",
+            ", ".join(f"{name} {size:,}" for name, size in c.tiles.items()),
+            c.slots,
+            f"{c.cores:,} = {c.grid}" if " x " in c.grid else c.cores,
+            shown(c.cycles),
+            c.reason,
+        )
+        for c in (*ranked, *rejected)
+    ]
+    table(columns, rows)
+    left = len(candidates) - len(rows)
+    if left:
+        line(f"and {left} more: --all")

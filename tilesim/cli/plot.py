@@ -95,7 +95,7 @@ def _single(  # noqa: PLR0913 - what the command was given
     y: str,
 ) -> tuple[Figure, bool]:
     """The plot of one call on one chip, and whether the call passes; what has no plan is refused."""
-    from tilesim.analysis.whatif import sensitivity  # noqa: PLC0415
+    from tilesim.analysis.sensitivity import sensitivity  # noqa: PLC0415
     from tilesim.feasibility.evaluate import passes  # noqa: PLC0415
     from tilesim.planning.plan import planned  # noqa: PLC0415
     from tilesim.render import plot as plots  # noqa: PLC0415 - see plot
@@ -125,7 +125,7 @@ def _sweep(
     """The curves of a sweep over what is given as a list or range."""
     from tilesim.analysis.ranges import parse_grid, parse_settings  # noqa: PLC0415
     from tilesim.analysis.sweep import sweep  # noqa: PLC0415
-    from tilesim.chip.chip import load_chip  # noqa: PLC0415
+    from tilesim.chip.loading import load_chip  # noqa: PLC0415
     from tilesim.ops import load_operator  # noqa: PLC0415
     from tilesim.render import plot as plots  # noqa: PLC0415 - see plot
 

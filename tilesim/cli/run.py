@@ -92,7 +92,7 @@ def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: 
 
 def _told(op: str, words: Sequence[str] | None, inputs: Path, dtype: str | None) -> dict[str, Any]:
     """What a file of inputs and the words beside it say of the call. Raises BadInput where they contradict."""
-    from tilesim.execution.agreement import agreed  # noqa: PLC0415 - see run
+    from tilesim.execution.inputs import agreed  # noqa: PLC0415 - see run
     from tilesim.execution.tensor_files import read_arrays  # noqa: PLC0415
     from tilesim.operators.binding import parse  # noqa: PLC0415
     from tilesim.ops import load_operator  # noqa: PLC0415

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
-from tilesim.cli.fusing import fusing_text
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import planned
+from tilesim.cli.planning import fusing_text, planned
 from tilesim.cli.verdict import asked_text, overridden_text
 
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ def sweep(
     """Tabulate verdict, slack, tiles, cycles and time over a grid of sizes, dtypes, chips and figures of chips."""
     from tilesim.analysis.ranges import parse_grid, parse_settings  # noqa: PLC0415
     from tilesim.analysis.sweep import sweep as swept  # noqa: PLC0415
-    from tilesim.chip.chip import Chip, load_chip  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.chip.chip import Chip  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.chip.loading import load_chip  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.ops import load_operator  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)

@@ -21,7 +21,7 @@ from tilesim.errors import BadInput
 if TYPE_CHECKING:
     from tilesim.chip.chip import Chip
     from tilesim.measured.fit import Fit
-    from tilesim.measured.measurement_files import Measurement
+    from tilesim.measured.measurement import Measurement
     from tilesim.measured.validate import Compared, Summary, Validation
 
 EXAMPLE: Final = "tilesim validate --chip ascend950pr"

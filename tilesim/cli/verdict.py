@@ -14,7 +14,7 @@ from tilesim.errors import TilesimError
 from tilesim.text import TIED
 
 if TYPE_CHECKING:
-    from tilesim.feasibility.evaluate import Balance
+    from tilesim.feasibility.inequalities import Balance
     from tilesim.feasibility.verdict import BufferUse, Verdict
 
 STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}

@@ -55,8 +55,9 @@ def whatif(  # noqa: PLR0913 - one argument an option
 ) -> int:
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
     from tilesim.analysis.ranges import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.analysis.sensitivity import weighed  # noqa: PLC0415
     from tilesim.analysis.solve import solved  # noqa: PLC0415
-    from tilesim.analysis.whatif import varied, weighed  # noqa: PLC0415
+    from tilesim.analysis.whatif import varied  # noqa: PLC0415
     from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)

@@ -18,7 +18,8 @@ from typing import Any, Self
 import numpy as np
 
 from tilesim.arguments import checked
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execution.run import run
 from tilesim.feasibility.verdict import Verdict, judged

@@ -19,10 +19,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tilesim.errors import BadOperator
+from tilesim.feasibility.placement import Home
+from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program import dtypes
 from tilesim.program.access import inside, outside
 from tilesim.program.buffers import Buffer, Tensor, View
-from tilesim.program.isa import ISA
+from tilesim.program.isa import ISA, REGISTERS, SPACES
 from tilesim.program.loop_nest import Parts, Place, parts_of, tiles
 from tilesim.program.recorder import Instr, Loop, Phase, Source
 from tilesim.program.sizes import Size
@@ -35,16 +37,6 @@ FRACTAL = 16
 
 
 @dataclass(frozen=True)
-class Home:
-    """Where a buffer lives in its memory: `offset` and `bytes` of one slot, slots one after the other."""
-
-    space: str
-    offset: int
-    bytes: int
-    slots: int
-
-
-@dataclass(frozen=True)
 class PhaseJob:
     """A phase ready to run: every size but those of its loops, the cores that take part, and where buffers live."""
 
@@ -53,6 +45,13 @@ class PhaseJob:
     cores: int
     homes: Mapping[Buffer, Home]
     memory_bytes: Mapping[str, int]
+
+    @staticmethod
+    def of(plan: PhasePlan) -> PhaseJob:
+        """Return the job of a planned phase, in on-chip memories of their real size."""
+        memory = {s: plan.chip.memory.on_chip(s).size_bytes for s in SPACES[plan.phase.core_kind]}
+        memory[REGISTERS] = plan.used_bytes(REGISTERS)
+        return PhaseJob(plan.phase, plan.sizes, plan.cores, plan.homes, memory)
 
 
 Progress = Callable[[str, int, int], None]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.execution.interpreter import Progress, execute
+from tilesim.execution.interpreter import PhaseJob, Progress, execute
 from tilesim.operators.binding import by_own_names, mapping
 from tilesim.operators.operator import INPUT, Call
 from tilesim.operators.shapes import whole_number
@@ -74,7 +74,7 @@ def run(
         arrays[name] = _in_kernel_shape(plan, name, array)
     for name, tensor in plan.kernel.workspaces.items():
         arrays[name] = _blank([int(s.bind(plan.sizes)) for s in tensor.shape], tensor.dtype)
-    execute([phase.job() for phase in plan.phases], arrays, threads=threads, progress=progress)
+    execute([PhaseJob.of(phase) for phase in plan.phases], arrays, threads=threads, progress=progress)
     for name, array in wanted.items():
         if array is not results[name]:
             array[...] = results[name]

@@ -9,8 +9,7 @@ import numpy as np
 
 from tilesim.errors import BadInput
 from tilesim.execution.run import Run, conformed
-from tilesim.operators.closed_form import Arrays
-from tilesim.operators.reference import Difference, difference
+from tilesim.operators.reference import Arrays, Difference, difference
 from tilesim.planning.plan import Plan
 
 

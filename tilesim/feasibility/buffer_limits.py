@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilesim.chip.chip import Chip, chips_shipped, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility.buffer_needs import Need, Situation, programs_of, rules_of
 from tilesim.feasibility.formula import formula

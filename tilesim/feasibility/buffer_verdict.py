@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.feasibility.buffer_file import BufferFile, load_buffers
 from tilesim.feasibility.buffer_limits import SizeLimit, buffer_remedies, size_limits
 from tilesim.feasibility.buffer_needs import Need, Situation, asked_sizes, programs_of, rules_of

@@ -4,44 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.feasibility.inequalities import Inequality, inequalities
-from tilesim.operators.binding import resized
+from tilesim.feasibility.inequalities import Balance, Inequality, inequalities
+from tilesim.operators.calls import lifted, unknown_sizes
 from tilesim.operators.operator import Call, Finding
 from tilesim.operators.rules import rules_of
-from tilesim.operators.unknown_sizes import unknown_sizes
 from tilesim.program.recorder import Kernel
-
-
-@dataclass(frozen=True)
-class Balance:
-    """An inequality at the sizes of a call: both sides in bytes, at the smallest tiles."""
-
-    inequality: Inequality
-    left_bytes: int
-    right_bytes: int
-
-    @property
-    def phase(self) -> str:
-        """The phase that it is about."""
-        return self.inequality.phase
-
-    @property
-    def memory(self) -> str:
-        """The memory, or the pool that the operator keeps back."""
-        return self.inequality.memory
-
-    @property
-    def text(self) -> str:
-        """The inequality in words, `13H <= 62448 - 16⌈C/8⌉ words`."""
-        return self.inequality.text
-
-    @property
-    def slack_bytes(self) -> int:
-        """Bytes that are left over; negative where it does not hold."""
-        return self.right_bytes - self.left_bytes
 
 
 def findings(call: Call, chip: Chip) -> list[Finding]:
@@ -69,13 +38,6 @@ def balances(call: Call, chip: Chip) -> list[Balance]:
     whole = lifted(call)
     env = whole.env
     return [Balance(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(whole, chip)]
-
-
-def lifted(call: Call) -> Call:
-    """The call with no dim below its least or below 1."""
-    least = {d.name: max(d.least, 1) for d in call.operator.dims}
-    changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}
-    return resized(call, changes) if changes else call
 
 
 def undecided(call: Call, chip: Chip) -> list[str]:

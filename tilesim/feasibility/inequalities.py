@@ -110,3 +110,32 @@ def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
 def _pool(phase: Phase, name: str, minimum: Mapping[str, int]) -> Inequality:
     mine = tuple((b, b.bytes) for b in phase.buffers if b.pool == name)
     return Inequality(phase.name, name, mine, Size.of(phase.kernel.reserves[name].bytes), minimum)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An inequality at the sizes of a call: both sides in bytes, at the smallest tiles."""
+
+    inequality: Inequality
+    left_bytes: int
+    right_bytes: int
+
+    @property
+    def phase(self) -> str:
+        """The phase that it is about."""
+        return self.inequality.phase
+
+    @property
+    def memory(self) -> str:
+        """The memory, or the pool that the operator keeps back."""
+        return self.inequality.memory
+
+    @property
+    def text(self) -> str:
+        """The inequality in words, `13H <= 62448 - 16⌈C/8⌉ words`."""
+        return self.inequality.text
+
+    @property
+    def slack_bytes(self) -> int:
+        """Bytes that are left over; negative where it does not hold."""
+        return self.right_bytes - self.left_bytes

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilesim.chip.chip import Chip, chips_shipped, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadChip
-from tilesim.feasibility.evaluate import Balance, exists, lifted, limits_of, passes
-from tilesim.operators.binding import resized, retensored
+from tilesim.feasibility.evaluate import exists, limits_of, passes
+from tilesim.feasibility.inequalities import Balance
+from tilesim.operators.calls import lifted, resized, retensored
 from tilesim.operators.operator import Call, Dimension, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import Balance, balances, findings, lifted
+from tilesim.feasibility.evaluate import balances, findings
+from tilesim.feasibility.inequalities import Balance
 from tilesim.feasibility.remedies import Remedy, limits, remedies
 from tilesim.notebook_repr import Shown
 from tilesim.operators.binding import Given, bind
+from tilesim.operators.calls import lifted, unknown_sizes
 from tilesim.operators.operator import Call, Finding, Operator
 from tilesim.operators.status import SUCCESS, Status
-from tilesim.operators.unknown_sizes import unknown_sizes
 from tilesim.ops import load_operator
 from tilesim.program import isa
 from tilesim.program.buffers import Buffer

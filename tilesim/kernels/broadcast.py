@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from tilesim.chip.chip import Chip
 from tilesim.kernels.elementwise import EMPTY, UNIT, Tile, copy_elements, flat_tiles
 from tilesim.kernels.rows import LONG, NARROW, rows_of_a_copy
-from tilesim.operators.axes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.operators.operator import Call, Option
+from tilesim.operators.shapes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.program import dtypes
 from tilesim.program.buffers import BLOCK_BYTES, Buffer, Range, Value
 from tilesim.program.recorder import Kernel, Phase

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilesim.chip.chip import Chip
+from tilesim.kernels.composites import load_as, store_as
 from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
 from tilesim.operators.rules import broadcasts, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, Tensor, Value, View
 from tilesim.program.recorder import Kernel, Phase, Target
-from tilesim.program.sizes import Size, ceil_div, dim
+from tilesim.program.sizes import ONE, Size, ceil_div, dim
 
 COPY_BYTES = dim("copy_bytes")
 """The copy beyond which a larger one gains nothing: `tiling.copy_bytes` of the chip, known when a tile is decided."""
@@ -189,3 +190,42 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
         variant=variant,
         **more,
     )
+
+
+Body = Callable[[Phase, list[Value]], Sequence[Value]]
+"""From the tiles of the inputs, in the dtype that is computed in, to those of the outputs."""
+
+
+LANES = 64
+"""Cores share elements out in units of it: a vector register of float32."""
+
+
+def computed_in(dtype: str) -> str:
+    """The dtype in which elements of `dtype` are computed: float32 for the 16-bit floats, else their own."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def elementwise(k: Kernel, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], body: Body) -> None:
+    """Record a vector phase that applies `body` to tiles of the inputs, as large as fit, split evenly over cores."""
+    total = math.prod(outputs[0].shape, start=ONE)
+    with k.vector(name) as p:
+        for t in p.loop("t", total, p.tile("elements", multiple_of=LANES), split=True, unit=LANES):
+            views = [x.reshape(total)[t] for x in inputs]
+            values = [load_as(p, v, computed_in(v.dtype), name=v.base.name) for v in views]
+            for value, out in zip(body(p, values), outputs, strict=True):
+                store_as(p, value, out.reshape(total)[t], name=f"{out.name}Out")
+
+
+def cast(_: Phase, values: list[Value]) -> Sequence[Value]:
+    """The body that changes nothing but the dtype."""
+    return values
+
+
+def zeros(k: Kernel, name: str, outputs: Sequence[Tensor]) -> None:
+    """Record a vector phase that fills [rows, width] tensors with zeros, row by row."""
+    with k.vector(name) as p:
+        for out in outputs:
+            rows, width = out.shape
+            zero = p.buffer(f"{out.name}Zero", width, out.dtype)
+            for r in p.loop(out.name, rows, split=True):
+                p.store(p.fill(0.0, out=zero), out[r.start])

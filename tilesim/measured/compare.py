@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import TilesimError
 from tilesim.measured.error_bands import Accuracy, accuracy
 from tilesim.measured.predict import Prediction, predict
@@ -16,7 +17,7 @@ from tilesim.measured.profile import Profiled, read_profile
 from tilesim.measured.profiled_calls import Case, Unmapped, case_of
 from tilesim.notebook_repr import Shown
 from tilesim.operators.shapes import shape_text
-from tilesim.plural import several
+from tilesim.text import several
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilesim.chip.chip import Chip, load_shipped
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_shipped
 from tilesim.kernels.broadcast import is_broadcast
 from tilesim.measured.profiled_calls import FAMILY, class_beside
 from tilesim.operators.operator import Call

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, TilesimError
-from tilesim.measured.measurement_files import Measurement
+from tilesim.measured.measurement import Measurement
 from tilesim.measured.predict import moved_to, predict, timed
 from tilesim.measured.profiled_calls import FAMILY
 from tilesim.measured.surrogate import Surrogate

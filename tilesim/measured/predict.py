@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tilesim.chip.chip import Chip
-from tilesim.measured.measurement_files import EMPTY
+from tilesim.measured.measurement import EMPTY
 from tilesim.measured.profiled_calls import Case
 from tilesim.planning.plan import Plan, plan
 from tilesim.simulation.launch import LAUNCH, launch_us, launches

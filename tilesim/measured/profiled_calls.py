@@ -8,9 +8,9 @@ from typing import Any
 
 from tilesim.errors import BadInput
 from tilesim.measured.sample_kernels import product
-from tilesim.operators.axes import apart, merged
 from tilesim.operators.kernel_names import NAMES
 from tilesim.operators.operator import Operator
+from tilesim.operators.shapes import apart, merged
 from tilesim.program import dtypes
 from tilesim.program.dtypes import dtype_named
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import TilesimError
 from tilesim.measured.fit import Fit, fitted
-from tilesim.measured.measurement_files import Measurement, load_measured
+from tilesim.measured.measurement import Measurement
+from tilesim.measured.measurement_files import load_measured
 from tilesim.measured.predict import Prediction, predict
 from tilesim.notebook_repr import Shown
-from tilesim.plural import several
+from tilesim.text import several
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.operators.operator import INPUT, Argument, Call, Operator, learned, split_of, stated
-from tilesim.operators.shapes import Solution, TensorSpec, shape_of, shape_text, whole_number, whole_numbers
+from tilesim.operators.calls import learned, made, size_of, split_of
+from tilesim.operators.operator import INPUT, Argument, Call, Operator
+from tilesim.operators.patterns import Solution
+from tilesim.operators.shapes import TensorSpec, shape_of, shape_text, whole_number, whole_numbers
 from tilesim.program.dtypes import dtype_named
 from tilesim.program.sizes import Size
 
@@ -118,60 +120,6 @@ def in_words(call: Call) -> str:
     words += [f"{o}={str(on).lower()}" for o, on in call.options.items() if on != default[o] and o not in partly]
     words += [f"{t.name}=none" for t in op.tensors if call.is_null(t.name) and (not t.option or t.option in partly)]
     return " ".join(words)
-
-
-def made(
-    op: Operator,
-    main: str,
-    specs: Mapping[str, TensorSpec | None],
-    options: Mapping[str, bool],
-    attributes: Mapping[str, int | float],
-) -> Call:
-    """The call with these tensors; an option is on as its tensors are there, else as `options` or its default says."""
-    ordered = {name: specs[name] for name in op.arguments if name in specs}
-    on = {}
-    for o in op.options:
-        members = [t.name for t in op.members(o.name) if t.name in specs]
-        on[o.name] = all(specs[n] is not None for n in members) if members else options.get(o.name, o.default)
-    return Call(op, main, ordered, on, attributes, learned(op, specs, stated(op, attributes)))
-
-
-def resized(call: Call, changes: Mapping[str, int]) -> Call:
-    """The call with other dims: every tensor that is not null gets the shape that these tell."""
-    op, old = call.operator, call.solution
-    folds = {name: (changes[name],) if name in changes else axes for name, axes in old.folds.items()}
-    new = Solution({**old.sizes, **changes}, folds, old.split)
-    attributes = dict(call.attributes)
-    for a in op.attributes:
-        if a.dim in changes:
-            attributes[a.name] = changes[a.dim]
-    if op.split and folds:
-        attributes[op.split] = new.split = -1 - len(list(folds.values())[-1])
-    specs: dict[str, TensorSpec | None] = {}
-    for name, spec in call.specs.items():
-        shape = op.patterns[name].filled(new)
-        specs[name] = spec if spec is None or shape is None else TensorSpec(shape, spec.dtype)
-    return Call(op, call.dtype, specs, call.options, attributes, new)
-
-
-def size_of(call: Call, name: str) -> int | None:
-    """The size [elements] of a dim, or of a product of dims such as D, in a call; None where nothing tells it."""
-    size, dims = call.operator.sizes[name], call.dims
-    if size.names() <= dims.keys():
-        return int(size.bind(dims))
-    for tensor, spec in call.specs.items():
-        axes = call.operator.patterns[tensor].axes
-        if spec is not None and size in axes and len(axes) == len(spec.shape):
-            return spec.shape[axes.index(size)]
-    return None
-
-
-def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
-    """The call with other tensors in the place of some."""
-    lead = tensors.get(call.operator.lead)
-    return made(
-        call.operator, lead.dtype if lead else call.dtype, {**call.specs, **tensors}, call.options, call.attributes
-    )
 
 
 class _Reader:

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadOperator, TilesimError
-from tilesim.operators.closed_form import ClosedForm
-from tilesim.operators.reference import Tolerance, usual
-from tilesim.operators.shapes import Pattern, Solution, TensorSpec
+from tilesim.operators.patterns import Pattern, Solution
+from tilesim.operators.reference import ClosedForm, Tolerance, usual
+from tilesim.operators.shapes import TensorSpec
 from tilesim.operators.status import TILING_ERROR, Status
 from tilesim.program.buffers import Tensor
 from tilesim.program.recorder import Instr, Kernel
@@ -336,29 +336,6 @@ class Call:
     def expected(self, name: str) -> tuple[int, ...] | None:
         """The shape that the declared one of `name` takes at the dims of the call, None if they are not known."""
         return self.operator.patterns[name].filled(self.solution)
-
-
-def split_of(op: Operator, attributes: Mapping[str, int | float]) -> int | None:
-    """The axis between two folded runs, None if the operator has no such attribute."""
-    return int(attributes[op.split]) if op.split in attributes else None
-
-
-def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
-    """What the attributes alone say about the dims."""
-    found = Solution(split=split_of(op, attributes))
-    for attribute in op.attributes:
-        if attribute.dim and attribute.name in attributes:
-            found.bind(attribute.dim, int(attributes[attribute.name]))
-    return found
-
-
-def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
-    """`into`, with what the tensors say; twice, since one shape can say what another one needs."""
-    for name in (*op.reading_order(), *op.reading_order()):
-        spec = specs.get(name)
-        if spec is not None:
-            op.patterns[name].learn(spec.shape, into)
-    return into
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ fro is |e| / |ref| over the whole tensor; t is max |e| / (|ref| + rms(ref)), whi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,3 +109,25 @@ def _largest(dtype: str) -> float:
 
 def _format(dtype: str) -> Any:
     return ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
+
+
+Arrays = Mapping[str, Array]
+"""Tensors by their documents' names."""
+
+
+Numbers = Mapping[str, int | float]
+"""Attributes and dims by name."""
+
+
+ClosedForm = Callable[[Arrays, Numbers], Arrays]
+"""From inputs in float64 (a mask stays bool) to outputs in float64."""
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)), to full relative accuracy and without overflow at any x; 1 - s(x) is s(-x)."""
+    return np.exp(-np.logaddexp(0.0, -x))
+
+
+def of_magnitudes(form: ClosedForm) -> ClosedForm:
+    """The closed form applied to absolute values: of a sum of products, the sum of their absolute values."""
+    return lambda given, numbers: form({name: abs(x) for name, x in given.items()}, numbers)

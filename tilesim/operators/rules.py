@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilesim.chip.chip import Chip
-from tilesim.operators.axes import apart
 from tilesim.operators.operator import Call, Dimension, Operator, Outcome, Rule
-from tilesim.operators.shapes import INT64_MAX
+from tilesim.operators.shapes import INT64_MAX, apart
 from tilesim.operators.status import PARAM_INVALID, PARAM_NULLPTR, Status
 
 Place = tuple[int, str]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.closed_form import Arrays, Numbers
 from tilesim.operators.operator import Attribute
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import attribute
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilesim.kernels.elementwise import flat_tiles, pointwise, with_integers
-from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.program.recorder import Kernel
 
 

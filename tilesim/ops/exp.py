@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.closed_form import Arrays, Numbers
 from tilesim.operators.operator import Attribute
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import Scalar, attribute
 

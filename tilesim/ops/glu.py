@@ -10,11 +10,10 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as, sigmoid, store_as
-from tilesim.kernels.elementwise import UNIT
-from tilesim.kernels.flat_phase import computed_in
+from tilesim.kernels.elementwise import UNIT, computed_in
 from tilesim.kernels.rows import part_tile, parts_of
-from tilesim.operators.closed_form import Arrays, Numbers, logistic
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
+from tilesim.operators.reference import Arrays, Numbers, logistic
 from tilesim.operators.rules import dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.program.buffers import View

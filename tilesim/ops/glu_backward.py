@@ -15,9 +15,8 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import one_minus, sigmoid
-from tilesim.kernels.flat_phase import cast, elementwise
+from tilesim.kernels.elementwise import cast, elementwise
 from tilesim.kernels.rows import part_tile, parts_of
-from tilesim.operators.closed_form import Arrays, Numbers, logistic
 from tilesim.operators.operator import (
     Argument,
     Attribute,
@@ -30,7 +29,7 @@ from tilesim.operators.operator import (
     Work,
     result,
 )
-from tilesim.operators.reference import Tolerance
+from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
 from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.operators.status import PARAM_INVALID, TILING_ERROR
 from tilesim.program.buffers import Tensor, Value, View

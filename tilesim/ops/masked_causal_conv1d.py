@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.operators.closed_form import Arrays, Numbers, of_magnitudes
 from tilesim.operators.operator import Argument, Dimension, Operator, Option, result
+from tilesim.operators.reference import Arrays, Numbers, of_magnitudes
 from tilesim.operators.rules import (
     axis,
     dtype_is,

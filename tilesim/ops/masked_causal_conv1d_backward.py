@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.operators.closed_form import Arrays, Numbers, of_magnitudes
 from tilesim.operators.operator import (
     Argument,
     Call,
@@ -24,7 +23,7 @@ from tilesim.operators.operator import (
     Work,
     result,
 )
-from tilesim.operators.reference import Tolerance
+from tilesim.operators.reference import Arrays, Numbers, Tolerance, of_magnitudes
 from tilesim.operators.rules import (
     about,
     axis,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tilesim.chip.chip import Chip
 from tilesim.kernels import matmul as cube
 from tilesim.kernels.elementwise import FAMILIES
-from tilesim.operators.closed_form import Arrays, Numbers
 from tilesim.operators.operator import Argument, Call, Dimension, Operator, Outcome, Rule, result
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.operators.status import PARAM_INVALID
 from tilesim.program.recorder import Kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilesim.kernels.broadcast import CHOICES, axis_sizes, two_operands, variant
 from tilesim.kernels.elementwise import pointwise, with_integers
-from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.reference import Arrays, Numbers
 
 
 def reference(given: Arrays, _: Numbers) -> Arrays:

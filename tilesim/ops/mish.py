@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilesim.kernels.elementwise import Tile, flat_tiles, pointwise
-from tilesim.operators.closed_form import Arrays, Numbers
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.program.buffers import Value
 from tilesim.program.recorder import Kernel
 

@@ -8,8 +8,8 @@ from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
-from tilesim.operators.closed_form import Arrays, Numbers
 from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, result
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, shape
 from tilesim.program.buffers import Value
 from tilesim.program.dtypes import itemsize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilesim.kernels import composites as functions
 from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.closed_form import Arrays, Numbers, logistic
+from tilesim.operators.reference import Arrays, Numbers, logistic
 from tilesim.program.recorder import Kernel
 
 

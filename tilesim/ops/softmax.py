@@ -15,8 +15,8 @@ from tilesim.kernels.broadcast import SHORT_BURSTS
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES, copy_elements
 from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
-from tilesim.operators.closed_form import Arrays, Numbers
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
+from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, rank, shape
 from tilesim.ops._axes import N, X, Y, dim_in_range
 from tilesim.program.buffers import Buffer, Value

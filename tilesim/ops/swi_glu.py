@@ -8,8 +8,8 @@ from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.kernels.rows import grid_tiles, parts_of
-from tilesim.operators.closed_form import Arrays, Numbers, logistic
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
+from tilesim.operators.reference import Arrays, Numbers, logistic
 from tilesim.operators.rules import dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
 from tilesim.program.buffers import Range

@@ -10,9 +10,8 @@ import numpy as np
 
 from tilesim.kernels.composites import sigmoid
 from tilesim.kernels.matmul import matmul
-from tilesim.operators.closed_form import Arrays, Numbers, logistic
 from tilesim.operators.operator import Argument, Attribute, Operator, Option, result
-from tilesim.operators.reference import Tolerance, usual
+from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic, usual
 from tilesim.operators.rules import (
     countable,
     divides,

@@ -13,11 +13,10 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import FixedOrderSum, compensated_add, one_minus, sigmoid
-from tilesim.kernels.flat_phase import zeros
+from tilesim.kernels.elementwise import zeros
 from tilesim.kernels.matmul import matmul
-from tilesim.operators.closed_form import Arrays, Numbers, logistic
 from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
-from tilesim.operators.reference import Tolerance
+from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
 from tilesim.operators.rules import (
     countable,
     divides,

@@ -8,8 +8,7 @@ from typing import Final
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.feasibility.evaluate import Balance
-from tilesim.feasibility.inequalities import Inequality
+from tilesim.feasibility.inequalities import Balance, Inequality
 from tilesim.feasibility.remedies import Remedy
 from tilesim.feasibility.verdict import Verdict
 from tilesim.operators.shapes import whole_number

@@ -8,26 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilesim.chip.chip import Chip
-from tilesim.execution.interpreter import Home, PhaseJob
-from tilesim.feasibility.inequalities import budget
+from tilesim.feasibility.placement import Home, place_buffers
 from tilesim.program.buffers import Buffer, Tensor
-from tilesim.program.isa import REGISTERS, ROUTES, SPACES
-from tilesim.program.loop_nest import Nest, Nests, Step, split_loops, totals
+from tilesim.program.isa import ROUTES
+from tilesim.program.loop_nest import Kinds, Nest, Nests, Step, cuts, runs, split_loops, totals
 from tilesim.program.recorder import Phase
-from tilesim.timing.bandwidth import (
-    Rates,
-    Traffic,
-    bursts,
-    moved_tensor,
-    paid_bytes,
-    rates,
-    read_together,
-    tensor_bytes,
-)
+from tilesim.timing.bandwidth import Rates, Traffic, rates, read_together
+from tilesim.timing.bursts import bursts, moved_tensor, paid_bytes, tensor_bytes
 from tilesim.timing.cache_reuse import crossings
 from tilesim.timing.cost import Costs
 from tilesim.timing.pipe_runs import parts as vector_functions
-from tilesim.timing.queues import queues
+from tilesim.timing.pipe_runs import queues
 from tilesim.timing.schedule import Scheduler
 
 
@@ -48,7 +39,7 @@ class PhasePlan:
     @functools.cached_property
     def homes(self) -> Mapping[Buffer, Home]:
         """The buffer map."""
-        return _homes(self.phase, self.chip, self.sizes)
+        return place_buffers(self.phase, self.chip, self.sizes)
 
     @functools.cached_property
     def nests(self) -> list[tuple[Nest, int, int]]:
@@ -192,33 +183,59 @@ class PhasePlan:
         """Bytes of a memory that buffers take."""
         return max((p.offset + p.bytes * p.slots for p in self.homes.values() if p.space == memory), default=0)
 
-    def job(self) -> PhaseJob:
-        """The phase, ready to execute."""
-        memory = {s: self.chip.memory.on_chip(s).size_bytes for s in SPACES[self.phase.core_kind]}
-        memory[REGISTERS] = self.used_bytes(REGISTERS)
-        return PhaseJob(self.phase, self.sizes, self.cores, self.homes, memory)
+
+@dataclass(frozen=True)
+class Portion:
+    """What one core gets of an axis: so many tiles, together so many elements."""
+
+    tiles: int
+    elements: int
 
 
-def _homes(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Home]:
-    """The buffer map: static buffers, then the phase's in order; pools lie in what the operator keeps back."""
-    places: dict[Buffer, Home] = {}
-    for space in (*SPACES[phase.core_kind], REGISTERS):
-        offset = 0
-        statics = phase.kernel.statics if space == "ub" else []
-        for buffer in (*statics, *(b for b in phase.buffers if b.space == space and not b.pool)):
-            offset = _put(places, buffer, space, offset, sizes)
-        if space == "ub":
-            start = int(budget(phase.kernel, chip, "ub").bind(sizes))
-            start += sum(int(b.bytes.bind(sizes)) for b in phase.kernel.statics)
-            for name, reserve in phase.kernel.reserves.items():
-                inside = start
-                for buffer in (b for b in phase.buffers if b.pool == name):
-                    inside = _put(places, buffer, space, inside, sizes)
-                start += reserve.bytes
-    return places
+@dataclass(frozen=True)
+class CoreShare:
+    """Cores with equal work: `first_core` is one of them, `cycles` is what they take, `portions` go by loop."""
+
+    first_core: int
+    cores: int
+    cycles: int
+    portions: Mapping[str, Portion]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return {
+            "first_core": self.first_core,
+            "cores": self.cores,
+            "cycles": self.cycles,
+            "axes": {name: vars(portion) for name, portion in self.portions.items()},
+        }
 
 
-def _put(places: dict[Buffer, Home], buffer: Buffer, space: str, offset: int, sizes: Mapping[str, Any]) -> int:
-    size = int(buffer.slot_bytes.bind(sizes))
-    places[buffer] = Home(space, offset, size, buffer.slots)
-    return offset + size * buffer.slots
+def core_shares(plan: PhasePlan) -> list[CoreShare]:
+    """Every distinct share of a phase, the one that takes longest first."""
+    found = []
+    for cycles, first, cores in plan.shares:
+        portions = {}
+        for cut in cuts(plan.phase, plan.sizes):
+            part = cut.part(first)
+            portions[cut.loop.name] = _portion(runs(cut.loop, plan.sizes, cut.parts, part) if part >= 0 else ())
+        found.append(CoreShare(first, cores, cycles, portions))
+    return sorted(found, key=lambda share: -share.cycles)
+
+
+def idle_share(plan: PhasePlan) -> float:
+    """The share of the chip's core time of a phase's kind in which a core has nothing to do while it runs: 0 to 1."""
+    cores = plan.chip.cores
+    whole = plan.cycles * (cores.cube if plan.phase.core_kind == "cube" else cores.vector)
+    return 1 - sum(cycles * count for cycles, _, count in plan.shares) / whole if whole else 0.0
+
+
+def _portion(kinds: Kinds) -> Portion:
+    tiles = elements = 0
+    for kind in kinds:
+        if len(kind) == 2:  # a pattern that repeats
+            inside = _portion(kind[1])
+            tiles, elements = tiles + kind[0] * inside.tiles, elements + kind[0] * inside.elements
+        else:
+            tiles, elements = tiles + kind[0], elements + kind[0] * kind[1]
+    return Portion(tiles, elements)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilesim.arguments import checked
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
 from tilesim.feasibility.inequalities import Inequality, budget, inequalities
 from tilesim.feasibility.verdict import Verdict, judged
@@ -18,15 +19,14 @@ from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator, VendorTiling
 from tilesim.operators.status import Status
 from tilesim.ops import load_operator
-from tilesim.planning.core_split import core_shares, idle_share
 from tilesim.planning.cube_tiling import cube_plan
 from tilesim.planning.manual_tiles import of_phase, overflowing, refuse_impossible
-from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.phase_plan import PhasePlan, core_shares, idle_share
 from tilesim.planning.stage_graph import graph
 from tilesim.planning.vector_tiling import vector_plan
 from tilesim.program.access import refuse_outside
 from tilesim.program.recorder import Kernel
-from tilesim.timing.bandwidth import tensor_bytes
+from tilesim.timing.bursts import tensor_bytes
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -18,9 +18,8 @@ from tilesim.program.dependences import Dependency, Flow, first, tour
 from tilesim.program.isa import COPIES, ISA
 from tilesim.program.loop_nest import Nest, Run, Sizes, Step
 from tilesim.program.recorder import Instr, Kernel, walk
-from tilesim.simulation.events import passed_bytes
-from tilesim.timing.bandwidth import tensor_bytes
-from tilesim.timing.cost import bursts
+from tilesim.timing.bursts import tensor_bytes
+from tilesim.timing.cost import bursts, passed_bytes
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tilesim.program.buffers import Buffer, Range, Value, View
@@ -15,16 +17,16 @@ Operand = Value | Buffer | View | Scalar | Size | float
 Target = Value | Buffer | View
 Source = View | Scalar
 
-_HERE = ("tilesim/program.py", "tilesim/functions.py", "tilesim/matmul.py", "contextlib.py")
+_PACKAGE = Path(__file__).parents[1]
+_RECORDING = tuple(str(_PACKAGE / wing) for wing in ("program", "kernels"))
 
 
 def caller() -> str:
-    """file:line of the operator's author: the first frame outside the recorder."""
+    """Return file:line of the operator's author: the first frame outside the wings that record kernels."""
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
-    while frame.f_back is not None and frame.f_code.co_filename.replace("\\", "/").endswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((*_RECORDING, contextlib.__file__)):
         frame = frame.f_back
-    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{name}:{frame.f_lineno}"
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,23 +145,3 @@ def full_tiles(loops: Iterable[Loop], sizes: Mapping[str, Any]) -> dict[str, Any
             if name not in out:
                 out[name] = Size.of(most).bind(out)
     return out
-
-
-def stretches(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
-    """The longest stretches of nothing but instructions of a pipe, in program order.
-
-    A loop of nothing else is part of one, unless it is split over cores.
-    """
-    stretch: list[Instr | Loop] = []
-    for node in body:
-        inside = [n for n, _ in walk((node,))]
-        if all(n.pipe == pipe if isinstance(n, Instr) else not n.split for n in inside):
-            stretch.append(node)
-            continue
-        if stretch:
-            yield stretch
-        stretch = []
-        if isinstance(node, Loop):
-            yield from stretches(node.body, pipe)
-    if stretch:
-        yield stretch

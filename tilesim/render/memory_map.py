@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilesim.feasibility.evaluate import Balance
-from tilesim.feasibility.inequalities import budget
+from tilesim.feasibility.inequalities import Balance, budget
 from tilesim.feasibility.verdict import Verdict
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.buffers import Buffer

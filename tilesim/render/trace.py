@@ -19,9 +19,9 @@ from tilesim.files import write_text
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
-from tilesim.plural import several
 from tilesim.simulation.events import Event, event_count, widest
 from tilesim.simulation.timeline import PhaseTime, Timeline, simulate
+from tilesim.text import several
 
 LANES = {
     "mte1": ("MTE1", 3),

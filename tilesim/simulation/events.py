@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilesim.planning.phase_plan import PhasePlan
-from tilesim.program.buffers import Buffer, View
+from tilesim.program.buffers import Buffer
 from tilesim.program.dependences import Dependency, Flow, Place, count, everything, tour, windows
-from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import Nest, Nests, Run, Step
 from tilesim.program.recorder import Instr
-from tilesim.timing.cost import bursts, vector_bytes
+from tilesim.timing.cost import passed_bytes
 from tilesim.timing.schedule import step
 
 
@@ -54,15 +53,6 @@ class Event:
     def cycles(self) -> int:
         """How long it holds its pipe."""
         return self.end_cycles - self.start_cycles
-
-
-def passed_bytes(item: Step, width_bytes: int) -> int:
-    """Bytes that an instruction moves, or passes of its widest operand in vectors of `width_bytes`."""
-    instr = item.instr
-    if instr.op in COPIES:
-        return bursts(item).total_bytes
-    views = (instr.dst, *(s for s in instr.src if isinstance(s, View)))
-    return max(vector_bytes(v, item.sizes, width_bytes) for v in views)
 
 
 def nest_of(plan: PhasePlan, core: int) -> Nest:

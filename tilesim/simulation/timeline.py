@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,12 @@ from tilesim.chip.chip import Chip
 from tilesim.notebook_repr import Shown
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
-from tilesim.program import dtypes
-from tilesim.program.buffers import View
 from tilesim.program.dependences import is_pattern, trips
-from tilesim.program.isa import COPIES, ISA, ROUTES
 from tilesim.program.loop_nest import Nest, Run
 from tilesim.program.recorder import Loop
 from tilesim.simulation.events import Event, phase_events, widest
 from tilesim.simulation.launch import LAUNCH, Launches, launches
+from tilesim.simulation.provenance import figures_used
 
 LATENCY_SHARE = 1.15
 """A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
@@ -319,37 +317,6 @@ def waves(nest: Nest) -> int:
             mine = trips((item,), item.loop) if item.loop.split else 1
             found[item.loop] = found.get(item.loop, 0) + mine * inner if item.loop.split else max(inner, 1)
     return max(found.values(), default=1)
-
-
-def figures_used(plan: PhasePlan) -> Sequence[str]:
-    """Keys of the chip's figures that the cycles and the time of a phase depend on."""
-    kind, tables = plan.phase.core_kind, plan.chip.tables()
-    names = dict.fromkeys([f"cores.{kind}", f"clock.{kind}_hz"])
-    if plan.moved:
-        names |= dict.fromkeys(
-            f"memory.gm.{key}" for key in tables["memory.gm"].figures() if key != "size_bytes" and _of_time(key, kind)
-        )
-        names |= dict.fromkeys(f"memory.l2.{key}" for key in tables["memory.l2"].figures() if _of_time(key, kind))
-    if kind == "vector" and "overhead" in tables:
-        names |= dict.fromkeys(f"overhead.{key}" for key in tables["overhead"].figures())
-    for instr in plan.phase.instructions():
-        row = ISA[instr.op]
-        width = max(dtypes.itemsize(v.dtype) for v in (instr.dst, *instr.src) if isinstance(v, View) and v.shape)
-        if instr.op in COPIES:
-            table = f"copy.{ROUTES[instr.route][0]}"
-            names |= dict.fromkeys(f"{table}.{key}" for key in tables[table].figures())
-        elif instr.op == "mmad":
-            names |= dict.fromkeys(["cube.head_cycles", f"cube.macs_per_cycle_{8 * min(width, 4)}bit"])
-        elif row.cost:
-            narrow = {1: "_8bit", 2: "_16bit"}.get(width, "")
-            names |= dict.fromkeys([f"cost.{row.cost}.head_cycles", f"cost.{row.cost}.cycles_per_vector{narrow}"])
-    return tuple(names)
-
-
-def _of_time(key: str, core_kind: str) -> bool:
-    """Whether a figure of global memory or the cache says how fast it is for a kind of cores."""
-    others = ("ub_", "read_alone") if core_kind == "cube" else ("cube_", "l1_")
-    return not any(other in key for other in others)
 
 
 def _percent(part: float, whole: float) -> str:

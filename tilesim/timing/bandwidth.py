@@ -3,123 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilesim.chip.chip import Chip
-from tilesim.chip.tables import MemoryCopy
-from tilesim.program import dtypes
-from tilesim.program.buffers import Buffer, Tensor, View
-from tilesim.program.isa import COPIES
-from tilesim.program.loop_nest import Sizes, Step, remembered
+from tilesim.program.buffers import Tensor
 from tilesim.program.recorder import Phase
-from tilesim.program.sizes import Size
 
 MIXED = 0.25
 """Writes by reads from which on reads take as long as beside as many writes; a guess, as nobody measured between."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bursts:
-    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, each at a multiple of `align_bytes`."""
-
-    count: int
-    bytes: int
-    align_bytes: int = 0
-    """What divides the address of every run; 0 for a copy that starts a tensor."""
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all runs."""
-        return self.count * self.bytes
-
-
-@remembered
-def bursts(step: Step) -> Bursts:
-    """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
-    instr = step.instr
-    source = instr.src[0]
-    views = [v for v in (source, instr.dst) if isinstance(v, View)]
-    outside = next((v for v in views if v.space == "gm"), None)
-    side = outside or instr.dst
-    item = dtypes.itemsize(side.dtype)
-    whole = math.prod(s.bind(step.sizes) for s in side.sizes)
-    if outside is None:
-        return Bursts(1, whole * item)
-    run = min(_contiguous(v, step.sizes) for v in views)
-    run = run if run and whole % run == 0 else 1
-    return Bursts(whole // run, run * item, _alignment(outside, step.sizes, run) * item)
-
-
-def _contiguous(view: View, sizes: Sizes) -> int:
-    """Elements that follow each other without a gap."""
-    full = [s.bind(sizes) for s in _stored(view)]
-    run = 1
-    for size, all_of_it in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
-        run *= size
-        if size != all_of_it:
-            break
-    return int(run)
-
-
-def _alignment(view: View, sizes: Sizes, run: int) -> int:
-    """Elements of a tensor that divide the place at which every run of a copy starts, wherever the loops are."""
-    found = 0
-    inside = outside = 1
-    for start, size, full in zip(reversed(view.starts), reversed(view.sizes), reversed(view.base.shape), strict=True):
-        if inside >= run and size.bind(sizes) > 1:  # several runs, this far apart
-            found = math.gcd(found, outside)
-        found = math.gcd(found, _granule(start, sizes) * outside)
-        inside, outside = inside * size.bind(sizes), outside * full.bind(sizes)
-    return found
-
-
-def _granule(start: Size, sizes: Sizes) -> int:
-    """What divides a place along an axis, whichever tiles the loops are at; 0 for the first place."""
-    moving = [name for name in start.names() if name not in sizes]
-    if not moving:
-        return int(start.bind(sizes))
-    still = {**sizes, **dict.fromkeys(moving, 0)}
-    at_first = start.bind(still)
-    return math.gcd(at_first, *(start.bind({**still, name: _step(name, sizes)}) - at_first for name in moving))
-
-
-def _step(name: str, sizes: Sizes) -> int:
-    """What divides the place of a loop along its axis; the number of a tile or a core can be any."""
-    loop, _, what = name.rpartition(".")
-    return int(sizes[f"{loop}.step"]) if what == "start" else 1
-
-
-def _stored(view: View) -> Sequence[Size]:
-    return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
-
-
-def moved_tensor(step: Step) -> str:
-    """What a copy does with global memory, "read x" or "write x" of a tensor; "" for other instructions."""
-    if step.instr.op not in COPIES:
-        return ""
-    source = step.instr.src[0]
-    if isinstance(source, View) and source.space == "gm":
-        return f"read {source.base.name}"
-    return f"write {step.instr.dst.base.name}" if step.instr.dst.space == "gm" else ""
-
-
-def tensor_bytes(tensor: Buffer | Tensor, sizes: Sizes) -> int:
-    """Bytes of a tensor at the sizes of a plan."""
-    return math.prod(int(s.bind(sizes)) for s in tensor.shape) * dtypes.itemsize(tensor.dtype)
-
-
-def paid_bytes(chip: Chip, runs: Bursts, route: str) -> int:
-    """What the memory spends on the bursts of a copy, in bytes of an ideal copy."""
-    figures = chip.copies.path(route)
-    unit = figures.burst_align_bytes
-    stretch = 1.0
-    if isinstance(figures, MemoryCopy) and runs.align_bytes % figures.request_bytes:
-        stretch = figures.unaligned_stretch
-    if runs.count == 1:
-        return math.ceil(-(-runs.bytes // unit) * unit * stretch)
-    return math.ceil(runs.count * (runs.bytes * stretch + figures.burst_gap_bytes))
 
 
 @dataclass(frozen=True, slots=True)

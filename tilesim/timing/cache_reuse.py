@@ -16,7 +16,7 @@ from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import Sizes
 from tilesim.program.nodes import Instr, full_tiles, walk
 from tilesim.program.recorder import Loop, Phase
-from tilesim.timing.bandwidth import tensor_bytes
+from tilesim.timing.bursts import tensor_bytes
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,16 @@ import math
 from collections.abc import Mapping
 
 from tilesim.chip.chip import Chip
-from tilesim.chip.tables import MemoryCopy
-from tilesim.execution.interpreter import Home
+from tilesim.chip.tables import MemoryCopy, UnifiedBuffer
+from tilesim.feasibility.placement import Home
 from tilesim.program import dtypes
 from tilesim.program.buffers import BLOCK_BYTES, Buffer, View
 from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
 from tilesim.program.loop_nest import Sizes, Step, remembered
 from tilesim.program.recorder import Instr
-from tilesim.timing.bandwidth import Bursts, Rates, bursts, paid_bytes
-from tilesim.timing.banks import collide
-from tilesim.timing.pipe_runs import Part
-from tilesim.timing.queues import Queue
+from tilesim.timing.bandwidth import Rates
+from tilesim.timing.bursts import Bursts, bursts, paid_bytes
+from tilesim.timing.pipe_runs import Part, Queue
 
 __all__ = ["Bursts", "Costs", "Rates", "bursts", "vector_bytes"]
 
@@ -201,3 +200,22 @@ class Costs:
             dtypes.itemsize(a.dtype), cube.macs_per_cycle_32bit
         )
         return cube.head_cycles + macs / rate
+
+
+def collide(ub: UnifiedBuffer, first: int, second: int, length_bytes: int) -> bool:
+    """Whether reading `length_bytes` at two addresses [bytes] in the same cycle asks one bank group twice.
+
+    Two operands whose addresses differ by half of the groups do not collide; equal addresses always do.
+    """
+    blocks = -(-length_bytes // BLOCK_BYTES)
+    apart = (second // BLOCK_BYTES - first // BLOCK_BYTES) % ub.bank_groups
+    return apart < blocks or ub.bank_groups - apart < blocks
+
+
+def passed_bytes(item: Step, width_bytes: int) -> int:
+    """Bytes that an instruction moves, or passes of its widest operand in vectors of `width_bytes`."""
+    instr = item.instr
+    if instr.op in COPIES:
+        return bursts(item).total_bytes
+    views = (instr.dst, *(s for s in instr.src if isinstance(s, View)))
+    return max(vector_bytes(v, item.sizes, width_bytes) for v in views)

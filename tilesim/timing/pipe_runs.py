@@ -8,13 +8,16 @@ is laid on instructions of the run, so that every price stays a constant of the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, View
-from tilesim.program.nodes import stretches
-from tilesim.program.recorder import Instr, Loop, Phase, walk
+from tilesim.program.isa import COPIES
+from tilesim.program.loop_nest import Sizes
+from tilesim.program.nodes import Instr, Loop, full_tiles, walk
+from tilesim.program.recorder import Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +68,47 @@ def _price(phase: Phase, run: list[Instr | Loop], found: dict[Instr, Part]) -> N
     for instr in mine:
         calls = around if instr is payer else None
         found[instr] = Part(calls, tuple(entered.get(instr, ())), width)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A stretch of copies: the loops in it around each of them."""
+
+    around: tuple[tuple[Loop, ...], ...]
+
+    def copies(self, sizes: Sizes) -> int:
+        """How many copies follow each other; loops around other copies than the one of `sizes` are at full tiles."""
+        full = full_tiles((loop for loops in self.around for loop in loops), sizes)
+        return sum(max(1, math.prod(loop.trips(full) for loop in loops)) for loops in self.around)
+
+
+@functools.lru_cache(maxsize=256)
+def queues(phase: Phase) -> Mapping[Instr, Queue]:
+    """The stretch that every copy of a phase is in."""
+    found: dict[Instr, Queue] = {}
+    for pipe in dict.fromkeys(i.pipe for i in phase.instructions() if i.op in COPIES):
+        for stretch in stretches(phase.body, pipe):
+            inside = [(node, loops) for node, loops in walk(stretch) if isinstance(node, Instr)]
+            queue = Queue(tuple(loops for _, loops in inside))
+            found |= dict.fromkeys((instr for instr, _ in inside), queue)
+    return found
+
+
+def stretches(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
+    """The longest stretches of nothing but instructions of a pipe, in program order.
+
+    A loop of nothing else is part of one, unless it is split over cores.
+    """
+    stretch: list[Instr | Loop] = []
+    for node in body:
+        inside = [n for n, _ in walk((node,))]
+        if all(n.pipe == pipe if isinstance(n, Instr) else not n.split for n in inside):
+            stretch.append(node)
+            continue
+        if stretch:
+            yield stretch
+        stretch = []
+        if isinstance(node, Loop):
+            yield from stretches(node.body, pipe)
+    if stretch:
+        yield stretch

@@ -11,10 +11,10 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.feasibility.evaluate import lifted, limits_of, passes
+from tilesim.feasibility.evaluate import limits_of, passes
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.feasibility.remedies import UNLIMITED, largest
-from tilesim.operators.binding import resized
+from tilesim.operators.calls import lifted, resized
 from tilesim.operators.operator import Call, Dimension
 from tilesim.planning.plan import Plan
 from tilesim.program import isa

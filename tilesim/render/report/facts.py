@@ -11,7 +11,7 @@ from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import TilesimError
-from tilesim.feasibility.evaluate import Balance
+from tilesim.feasibility.inequalities import Balance
 from tilesim.feasibility.remedies import UNLIMITED
 from tilesim.feasibility.verdict import Verdict, judged
 from tilesim.measured.error_bands import known_accuracy

@@ -5,20 +5,25 @@ The pieces are those of a report; a style of its own, for the class `tilesim`, r
 
 from __future__ import annotations
 
-from tilesim.analysis.table import Table
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilesim.analysis.table import Cell, Column, Table, shown, table_of
 from tilesim.feasibility.buffer_verdict import BuffersVerdict
 from tilesim.feasibility.verdict import Verdict
 from tilesim.measured.compare import Comparison
 from tilesim.measured.error_bands import known_accuracy
-from tilesim.measured.validate import Validation
+from tilesim.measured.validate import Summary, Validation
 from tilesim.operators.binding import in_words
 from tilesim.planning.plan import Plan
 from tilesim.render.excerpts import lanes
 from tilesim.render.memory_map import planned
 from tilesim.render.report.facts import Facts, fits_next, inequality, limiting, plan_facts, time_facts
-from tilesim.render.report.notebook_tables import page
 from tilesim.render.report.report import environment
 from tilesim.simulation.timeline import Timeline, simulate
+from tilesim.text import several
 
 BUFFERS = 12
 """As many buffers does a verdict list."""
@@ -80,3 +85,172 @@ def _timeline(timeline: Timeline) -> Facts:
         "lanes": lanes(timeline, longest.name).to_json() if longest and longest.cycles else None,
         "accuracy": str(known_accuracy(plan.call, plan.chip)),
     }
+
+
+MOST_ROWS: Final = 60
+"""As many rows of a table are shown."""
+
+
+SHARE: Final = "share"
+"""The unit of a column whose numbers are drawn as bars."""
+
+
+NUMBERS: Final = (
+    Column("rows"),
+    *(Column(name, "%") for name in ("mean error", "median", "worst", "bias")),
+    Column("rank correlation"),
+)
+"""The columns of a summary of errors."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A result as lines and tables. `state` is "fits", "caution" or "no"; "plain" for what is no verdict."""
+
+    state: str
+    head: str
+    words: str
+    lines: tuple[str, ...]
+    remedies: tuple[str, ...]
+    tables: tuple[Table, ...]
+    folded: tuple[Table, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as the template takes it."""
+        tables = {"tables": [drawn(t) for t in self.tables], "folded": [drawn(t) for t in self.folded if t.rows]}
+        return {**vars(self), **tables}
+
+
+def page(what: Table | BuffersVerdict | Comparison | Validation) -> Page:
+    """The page of a result that is a table or has some."""
+    if isinstance(what, Table):
+        return Page("plain", what.title, "", what.notes, (), (Table("", what.columns, what.rows),))
+    if isinstance(what, BuffersVerdict):
+        return _buffers(what)
+    return _comparison(what) if isinstance(what, Comparison) else _validation(what)
+
+
+def drawn(table: Table) -> dict[str, Any]:
+    """A table as the template takes it; columns in which no row says anything are left out."""
+    heads = [
+        {"text": one.name, "about": one.about, "kind": SHARE}
+        if one.unit == SHARE
+        else {"text": one.short, "about": one.about, "kind": "number" if number else ""}
+        for _, one, number in table.told
+    ]
+    rows = [
+        [row[i] if one.unit == SHARE else shown(row[i]) for i, one, _ in table.told] for row in table.rows[:MOST_ROWS]
+    ]
+    more = len(table) - MOST_ROWS
+    return {"title": table.title, "heads": heads, "rows": rows, "more": several(more, "more row") if more > 0 else ""}
+
+
+def _buffers(verdict: BuffersVerdict) -> Page:
+    memories = table_of(
+        "",
+        (Column("memory"), Column("phase"), Column("used", SHARE), Column("needs", "B"), Column("has", "B")),
+        [
+            (n.memory, n.phase, n.needed_bytes / max(n.available_bytes, 1), n.needed_bytes, n.available_bytes)
+            for n in verdict.needs
+        ],
+    )
+    sizes = table_of(
+        "sizes, each with the others as they are",
+        (*map(Column, ("size", "given", "least", "largest", "power of two")), Column("scaling", "B")),
+        [
+            (
+                one.name,
+                one.given,
+                one.least,
+                "no limit" if not one.limited else "none" if one.largest is None else one.largest,
+                one.power_of_two,
+                one.scaling_bytes,
+            )
+            for one in verdict.limits
+        ],
+    )
+    buffers = table_of(
+        f"buffers, {len(verdict.buffers)}",
+        (*map(Column, ("buffer", "phase", "memory", "holds")), Column("bytes")),
+        [
+            (b.name, b.phase, b.memory, f"{f'{b.slots} x ' if b.slots > 1 else ''}{b.shape} {b.dtype}".strip(), b.bytes)
+            for b in verdict.buffers
+        ],
+    )
+    programs = () if verdict.programs is None else (f"programs: {verdict.programs:,}",)
+    return Page(
+        verdict.verdict if verdict.ok else "no",
+        f"{verdict.verdict}: {verdict.name} on {verdict.chip}",
+        " ".join(f"{name}={value}" for name, value in verdict.sizes.items()),
+        (*([verdict.culprit] if verdict.culprit else []), *verdict.notes, *programs),
+        tuple(map(str, verdict.remedies)),
+        (memories, sizes) if verdict.limits else (memories,),
+        (buffers,),
+    )
+
+
+def _comparison(made: Comparison) -> Page:
+    kernels = table_of(
+        "",
+        (
+            *map(Column, ("kernel", "shapes", "dtype", "calls")),
+            *(Column(name, "us") for name in ("measured", "predicted")),
+            Column("ratio", "", "measured by predicted"),
+            Column("gain", "us", "of all calls together"),
+        ),
+        [
+            (k.kind, k.shapes_text, k.dtype, k.calls, k.measured_us, k.predicted_us, k.ratio, k.gain_us)
+            for k in made.kernels
+        ],
+    )
+    left = table_of(
+        f"left out, {len(made.left)}",
+        (*map(Column, ("kernel", "calls")), Column("time", "us"), Column("reason")),
+        [(one.kind, one.calls, one.time_us, one.reason) for one in made.left],
+    )
+    known = table_of(
+        "known error of the predictions",
+        (Column("operator"), Column("error")),
+        dict.fromkeys((k.operator, f"{k.accuracy}{f'; {k.note}' if k.note else ''}") for k in made.kernels),
+    )
+    return Page("plain" if made.kernels else "no", str(made), "", (), (), (kernels,), (known, left))
+
+
+def _validation(made: Validation) -> Page:
+    groups = table_of(
+        "",
+        (Column("operator"), Column("dtype"), *NUMBERS),
+        [(operator, dtype, *_numbers(s)) for (operator, dtype), s in made.groups.items()],
+    )
+    classes = table_of(
+        "kernels of the vendor's library by class",
+        (Column("class"), *NUMBERS),
+        [(name, *_numbers(s)) for name, s in made.families.items()],
+    )
+    rows = table_of(
+        "rows, the furthest off first",
+        (Column("row"), Column("measured", "us"), Column("predicted", "us"), Column("error", "%")),
+        [
+            (one.row.text, one.row.time_us, one.predicted_us, one.error)
+            for one in sorted(made.compared, key=lambda one: -abs(one.error))
+        ],
+    )
+    counts = Counter(reason for _, reason in made.skipped)
+    left = table_of(f"left out, {len(made.skipped)}", (Column("rows"), Column("reason")), _turned(counts.most_common()))
+    changed = made.fit.changed.items() if made.fit is not None else ()
+    fit = table_of(
+        "figures of the fit",
+        (Column("figure"), Column("before"), Column("after")),
+        [(key, before, after) for key, (before, after) in changed],
+    )
+    return Page("plain" if made.compared else "no", str(made), "", (), (), (groups,), (classes, rows, fit, left))
+
+
+def _numbers(summary: Summary) -> tuple[Cell, ...]:
+    """The cells of a summary."""
+    errors = (summary.mape, summary.median_ape, summary.worst, summary.bias)
+    return (summary.rows, *errors, summary.rank_correlation)
+
+
+def _turned(pairs: Iterable[tuple[str, int]]) -> list[tuple[int, str]]:
+    return [(count, name) for name, count in pairs]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tilesim.chip.chip import Chip, load_chip
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.files import write_text
 from tilesim.operators.binding import Given, bind
@@ -27,13 +28,13 @@ from tilesim.render.graph_svg import svg
 from tilesim.render.memory_map import KINDS
 from tilesim.render.report import drawings as report_drawings
 from tilesim.render.report.facts import Answer, Facts, answered, facts
+from tilesim.text import si, size
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 FORMATS = ("html", "md", "json")
 """The endings of report files."""
-BINARY_STEP = 1024
 
 
 @dataclass(frozen=True)
@@ -184,32 +185,6 @@ def environment() -> Environment:
     }
     made.globals |= {"kinds": KINDS, "pipes": WORDS, "draw": report_drawings}
     return made
-
-
-def size(count: int) -> str:
-    """Bytes in the unit that is read best, binary.
-
-    >>> size(512), size(249728), size(86016000)
-    ('512 B', '243.9 KiB', '82.0 MiB')
-    """
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < BINARY_STEP:
-            break
-        value, unit = value / BINARY_STEP, larger
-    return f"{count:,} B" if unit == "B" else f"{value:,.1f} {unit}"
-
-
-def si(value: float) -> str:
-    """A number with a decimal prefix: 1.31 T.
-
-    >>> si(1.31e12), si(250.0)
-    ('1.31 T', '250 ')
-    """
-    for step, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= step:
-            return f"{value / step:.3g} {prefix}"
-    return f"{value:.3g} "
 
 
 def cell(text: object) -> str:

@@ -1,0 +1,48 @@
+"""Document me."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilesim.chip.chip import Chip
+from tilesim.feasibility.inequalities import budget
+from tilesim.program.buffers import Buffer
+from tilesim.program.isa import REGISTERS, SPACES
+from tilesim.program.recorder import Phase
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a buffer lives in its memory: `offset` and `bytes` of one slot, slots one after the other."""
+
+    space: str
+    offset: int
+    bytes: int
+    slots: int
+
+
+def place_buffers(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Home]:
+    """The buffer map: static buffers, then the phase's in order; pools lie in what the operator keeps back."""
+    places: dict[Buffer, Home] = {}
+    for space in (*SPACES[phase.core_kind], REGISTERS):
+        offset = 0
+        statics = phase.kernel.statics if space == "ub" else []
+        for buffer in (*statics, *(b for b in phase.buffers if b.space == space and not b.pool)):
+            offset = _put(places, buffer, space, offset, sizes)
+        if space == "ub":
+            start = int(budget(phase.kernel, chip, "ub").bind(sizes))
+            start += sum(int(b.bytes.bind(sizes)) for b in phase.kernel.statics)
+            for name, reserve in phase.kernel.reserves.items():
+                inside = start
+                for buffer in (b for b in phase.buffers if b.pool == name):
+                    inside = _put(places, buffer, space, inside, sizes)
+                start += reserve.bytes
+    return places
+
+
+def _put(places: dict[Buffer, Home], buffer: Buffer, space: str, offset: int, sizes: Mapping[str, Any]) -> int:
+    size = int(buffer.slot_bytes.bind(sizes))
+    places[buffer] = Home(space, offset, size, buffer.slots)
+    return offset + size * buffer.slots

@@ -1,0 +1,49 @@
+"""Document me."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilesim.measured.profiled_calls import Case, Shape
+from tilesim.operators.shapes import shape_text
+
+EMPTY = "empty kernel"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measured time. `problem` says why it cannot be predicted, if it cannot."""
+
+    chip: str
+    operator: str
+    """As the source calls it."""
+    shapes: tuple[Shape, ...]
+    dtype: str
+    time_us: float
+    """NaN where the source has none, or none that can be: `problem` says which."""
+    tier: str
+    """A: one kernel, controlled; B: from a run of a model, or without control."""
+    source: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    variant: Mapping[str, Any] = field(default_factory=dict)
+    """How a sample was built: tiles, cores, options."""
+    pipes_us: Mapping[str, float] = field(default_factory=dict)
+    case: Case | None = None
+    problem: str = ""
+
+    @property
+    def library(self) -> bool:
+        """Whether it is a kernel of the vendor's library, with its own fixed time, and not a sample."""
+        return not self.variant
+
+    @property
+    def text(self) -> str:
+        """Operator, dtype and shapes in one line."""
+        return " ".join([self.operator, self.dtype, *map(shape_text, self.shapes)]).strip()
+
+
+def with_changes(row: Measurement, **changes: Any) -> Measurement:
+    """Return the measurement with some fields replaced."""
+    return Measurement(**{**row.__dict__, **changes})

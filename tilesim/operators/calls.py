@@ -1,0 +1,151 @@
+"""Document me."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tilesim.operators.operator import Call, Operator
+from tilesim.operators.patterns import Solution
+from tilesim.operators.shapes import TensorSpec
+from tilesim.program.sizes import Size
+
+
+def split_of(op: Operator, attributes: Mapping[str, int | float]) -> int | None:
+    """The axis between two folded runs, None if the operator has no such attribute."""
+    return int(attributes[op.split]) if op.split in attributes else None
+
+
+def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
+    """What the attributes alone say about the dims."""
+    found = Solution(split=split_of(op, attributes))
+    for attribute in op.attributes:
+        if attribute.dim and attribute.name in attributes:
+            found.bind(attribute.dim, int(attributes[attribute.name]))
+    return found
+
+
+def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
+    """`into`, with what the tensors say; twice, since one shape can say what another one needs."""
+    for name in (*op.reading_order(), *op.reading_order()):
+        spec = specs.get(name)
+        if spec is not None:
+            op.patterns[name].learn(spec.shape, into)
+    return into
+
+
+def made(
+    op: Operator,
+    main: str,
+    specs: Mapping[str, TensorSpec | None],
+    options: Mapping[str, bool],
+    attributes: Mapping[str, int | float],
+) -> Call:
+    """The call with these tensors; an option is on as its tensors are there, else as `options` or its default says."""
+    ordered = {name: specs[name] for name in op.arguments if name in specs}
+    on = {}
+    for o in op.options:
+        members = [t.name for t in op.members(o.name) if t.name in specs]
+        on[o.name] = all(specs[n] is not None for n in members) if members else options.get(o.name, o.default)
+    return Call(op, main, ordered, on, attributes, learned(op, specs, stated(op, attributes)))
+
+
+def resized(call: Call, changes: Mapping[str, int]) -> Call:
+    """The call with other dims: every tensor that is not null gets the shape that these tell."""
+    op, old = call.operator, call.solution
+    folds = {name: (changes[name],) if name in changes else axes for name, axes in old.folds.items()}
+    new = Solution({**old.sizes, **changes}, folds, old.split)
+    attributes = dict(call.attributes)
+    for a in op.attributes:
+        if a.dim in changes:
+            attributes[a.name] = changes[a.dim]
+    if op.split and folds:
+        attributes[op.split] = new.split = -1 - len(list(folds.values())[-1])
+    specs: dict[str, TensorSpec | None] = {}
+    for name, spec in call.specs.items():
+        shape = op.patterns[name].filled(new)
+        specs[name] = spec if spec is None or shape is None else TensorSpec(shape, spec.dtype)
+    return Call(op, call.dtype, specs, call.options, attributes, new)
+
+
+def size_of(call: Call, name: str) -> int | None:
+    """The size [elements] of a dim, or of a product of dims such as D, in a call; None where nothing tells it."""
+    size, dims = call.operator.sizes[name], call.dims
+    if size.names() <= dims.keys():
+        return int(size.bind(dims))
+    for tensor, spec in call.specs.items():
+        axes = call.operator.patterns[tensor].axes
+        if spec is not None and size in axes and len(axes) == len(spec.shape):
+            return spec.shape[axes.index(size)]
+    return None
+
+
+def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
+    """The call with other tensors in the place of some."""
+    lead = tensors.get(call.operator.lead)
+    return made(
+        call.operator, lead.dtype if lead else call.dtype, {**call.specs, **tensors}, call.options, call.attributes
+    )
+
+
+PLACES = 2
+"""As many tensors are named as places for a size."""
+
+
+def unknown_sizes(call: Call) -> list[str]:
+    """One line for every dim that nothing tells; dims that follow from each other are one line.
+
+    >>> from tilesim.operators.binding import bind
+    >>> from tilesim.ops import load_operator
+    >>> unknown_sizes(bind(load_operator("glu_backward"), {}))
+    ['N is missing: give N=... or the shape of gradOut or self']
+    """
+    op, known = call.operator, set(call.dims)
+    shaped = [axis for name, spec in call.specs.items() if spec is not None for axis in _axes(op, name)]
+    found = []
+    for name in op.dimensions:
+        if name in known:
+            continue
+        together = _with_what_follows({*known, name}, shaped) - known
+        names = [n for n in op.dimensions if n in together]
+        keys = [f"{n}=..." for n in (*names, *(a.name for a in op.attributes if a.dim in together))]
+        places = [t for t in op.arguments if t not in call.specs and _tells(_axes(op, t), known, together, shaped)]
+        give = ", ".join(keys) + (f" or the shape of {' or '.join(places[:PLACES])}" if places else "")
+        found.append(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing: give {_one_of(names)}{give}")
+        known |= together
+    return found
+
+
+def _one_of(names: list[str]) -> str:
+    return "one of " if len(names) > 1 else ""
+
+
+def _axes(op: Operator, tensor: str) -> list[frozenset[str]]:
+    """The names in every axis of the declared shape of a tensor."""
+    return [axis.names() if isinstance(axis, Size) else frozenset((axis,)) for axis in op.patterns[tensor].axes]
+
+
+def _with_what_follows(known: set[str], shaped: Iterable[frozenset[str]]) -> set[str]:
+    """`known` with every name that is the only unknown one of an axis whose length is known."""
+    while alone := set(_alone(shaped, known)):
+        known = known | alone
+    return known
+
+
+def _alone(axes: Iterable[frozenset[str]], known: set[str]) -> Iterator[str]:
+    """The only unknown name of every axis that has one."""
+    for axis in axes:
+        if len(unknown := axis - known) == 1:
+            yield from unknown
+
+
+def _tells(axes: Iterable[frozenset[str]], known: set[str], wanted: set[str], shaped: Iterable[frozenset[str]]) -> bool:
+    """Whether a tensor with these axes would tell a name that is wanted, by an axis that no other tensor has told."""
+    told = set(shaped)
+    return bool(wanted & set(_alone((axis for axis in axes if axis not in told), known)))
+
+
+def lifted(call: Call) -> Call:
+    """The call with no dim below its least or below 1."""
+    least = {d.name: max(d.least, 1) for d in call.operator.dims}
+    changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}
+    return resized(call, changes) if changes else call

@@ -1,0 +1,151 @@
+"""Document me."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from tilesim.operators.shapes import broadcast
+from tilesim.program.sizes import ONE, Size
+
+
+@dataclass
+class Solution:
+    """What the given shapes say: `sizes` of the names [elements], and the axes behind each folded name."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    folds: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    split: int | None = None
+    """The axis between two folded runs, as the attribute gives it (negative: from the end)."""
+    stated: set[str] = field(default_factory=set)
+    """The names whose value was given as a number, which shapes that broadcast do not change."""
+
+    def bind(self, name: str, value: int) -> None:
+        """Keep `value` for `name` unless it has one."""
+        self.sizes.setdefault(name, value)
+
+    def spread(self, name: str, shape: tuple[int, ...]) -> None:
+        """Broadcast the axes behind a folded name with those of `shape`, as far as that can be."""
+        wider = broadcast(self.folds.get(name, shape), shape)
+        size = math.prod(wider or ())
+        if wider is None or (name in self.folds and name in self.stated and size != self.sizes[name]):
+            return
+        self.folds[name] = wider
+        if name not in self.stated:
+            self.sizes[name] = size
+
+    def complete(self, other: Self) -> None:
+        """Keep what `other` says of names that have no value yet."""
+        self.sizes = {**other.sizes, **self.sizes}
+        self.folds = {**other.folds, **self.folds}
+
+    def solve(self, size: Size, value: int) -> None:
+        """Find the one name of `size` that is not known from size = value, where it can be found exactly."""
+        unknown = size.names() - self.sizes.keys()
+        if len(unknown) != 1 or len(size.terms) != 1:
+            return
+        (name,) = unknown
+        factor = size.substitute({**self.sizes, name: 1}).constant
+        if factor and value % factor == 0:
+            self.bind(name, value // factor)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The declared shape of a tensor: a Size for each axis, and the names of the axes that are folded runs."""
+
+    text: str
+    axes: tuple[Size | str, ...]
+    spread: bool = False
+    """Whether it is one run that is broadcast."""
+
+    @classmethod
+    def parsed(cls, text: str, names: Mapping[str, Size]) -> Self:
+        """The pattern that `text` writes with `names`; raises KeyError for a name that is not among them."""
+        return cls(text, tuple(_axis(word, names) for word in text.split()), text.startswith("~"))
+
+    @property
+    def shape(self) -> tuple[Size | str, ...]:
+        """One entry an axis; a folded run is its name."""
+        return self.axes
+
+    def names(self) -> frozenset[str]:
+        """The names that occur in it."""
+        return frozenset(n for axis in self.axes for n in ([axis] if isinstance(axis, str) else axis.names()))
+
+    @property
+    def folded(self) -> tuple[str, ...]:
+        """The names of its folded runs."""
+        return tuple(axis for axis in self.axes if isinstance(axis, str))
+
+    def ranks(self, shape: Sequence[int]) -> bool:
+        """Whether `shape` has a rank that the pattern takes."""
+        fixed = len(self.axes) - len(self.folded)
+        return len(shape) >= fixed if self.folded else len(shape) == fixed
+
+    def learn(self, shape: Sequence[int], into: Solution) -> None:
+        """Add to a solution what `shape` says; what it already knows stays."""
+        runs = self._runs(len(shape), into.split)
+        if runs is None:
+            return
+        start = 0
+        compound: list[tuple[Size, int]] = []
+        for axis, length in zip(self.axes, runs, strict=True):
+            part = tuple(shape[start : start + length])
+            start += length
+            if isinstance(axis, str) and self.spread:
+                into.spread(axis, part)
+            elif isinstance(axis, str):
+                into.folds.setdefault(axis, part)
+                into.bind(axis, math.prod(into.folds[axis]))
+            elif len(axis.names()) == 1 and axis == Size.of(next(iter(axis.terms[0][0]))):
+                into.bind(next(iter(axis.names())), part[0])
+            else:
+                compound.append((axis, part[0]))
+        for size, value in compound:
+            into.solve(size, value)
+
+    def filled(self, solution: Solution, literal: Mapping[Size, int] | None = None) -> tuple[int, ...] | None:
+        """The shape that a solution gives it, None where a size is not known; `literal` has whole axes, come what may.
+
+        >>> from tilesim.program.sizes import dim
+        >>> c, h = dim("C"), dim("H")
+        >>> Pattern.parsed("D", {"D": c * h}).filled(Solution({"C": 4}), {c * h: 130})
+        (130,)
+        """
+        known = literal or {}
+        out: list[int] = []
+        for axis in self.axes:
+            if isinstance(axis, str):
+                if axis not in solution.folds:
+                    return None
+                out += solution.folds[axis]
+            elif axis in known:
+                out.append(known[axis])
+            elif axis.names() <= solution.sizes.keys():
+                out.append(axis.bind(solution.sizes))
+            else:
+                return None
+        return tuple(out)
+
+    def _runs(self, rank: int, split: int | None) -> list[int] | None:
+        """How many axes of a shape of `rank` each axis of the pattern takes, None if it does not match."""
+        folds = len(self.folded)
+        spare = rank - (len(self.axes) - folds)
+        if spare < 0 or (spare and not folds):
+            return None
+        if folds < 2:
+            return [spare if isinstance(axis, str) else 1 for axis in self.axes]
+        if split is None or not -rank <= split < rank:
+            return None
+        before = split % rank
+        return [before, 1, rank - 1 - before]
+
+
+def _axis(word: str, names: Mapping[str, Size]) -> Size | str:
+    """One axis of a pattern: a folded name, or a product of names and numbers."""
+    if word.startswith(("*", "~")):
+        return word[1:]
+    return math.prod((Size.of(int(part)) if part.isdigit() else names[part] for part in word.split("*")), start=ONE)
