@@ -33,10 +33,11 @@ demo: setup  ## Check, plan, simulate and run one operator
 test: setup  ## All tests
 	$(BIN)/python -m pytest -n auto
 
-check: setup  ## Lint, format, types, tests
+check: setup  ## Lint, format, types, layers, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto
 
 bench: setup  ## How fast it is, as ratios, and how far off its times are

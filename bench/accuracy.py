@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tilesim.chip.loading import chips_found
 from tilesim.measured.error_bands import COLUMNS, TABLE
-from tilesim.measured.fit import Held
+from tilesim.measured.fit import HeldOut
 from tilesim.measured.measurement import Measurement
 from tilesim.measured.measurement_files import load_measured
 from tilesim.measured.profiled_calls import FAMILY
@@ -141,7 +141,7 @@ def with_held_out(chip: str) -> Validation:
     return replace(validate(None, chip), fit=fit)
 
 
-def held_of(made: Validation, kind: str) -> list[Held]:
+def held_of(made: Validation, kind: str) -> list[HeldOut]:
     """The held-out groups of a class."""
     held = made.fit.held if made.fit is not None else ()
     return [h for h in held if FAMILY[NAMES[h.operator.replace("_", "").lower()]] == kind]

@@ -92,7 +92,7 @@ class RandomProgram:
         extent = self.chance.choice(([1, 2, 5, 8, 13, 40], [1, 2, 3, 5], [1, 2, 4])[depth])
         tile = self.chance.choice([1, 1, 2, 3])
         some = [b for b in self.buffers if self.chance.random() < 0.3]
-        split = self.chance.choice(["", "", "", "balanced", "dealt"]) if depth == 0 else ""
+        split = self.chance.choice(["", "", "", "block_balanced", "cyclic"]) if depth == 0 else ""
         even = not split and self.chance.random() < 0.2
         for _ in self.phase.loop(f"i{self.loops}", extent, tile, carry=some, split=split, even=even):
             self._body(depth + 1)

@@ -50,7 +50,7 @@ def through(row, back=0):
 
 def inner(k, p):
     """One row too far in an inner loop of few tiles."""
-    for n in p.loop("n", N.size, 4, split="dealt"):
+    for n in p.loop("n", N.size, 4, split="cyclic"):
         for r in p.loop("r", n.size):
             p.store(p.load(k["x"][n.start + r.start + 1], name="b"), k["y"][n.start + r.start])
 
@@ -63,8 +63,8 @@ def columns(k, p):
 OUTSIDE = {
     "before": (loaded(lambda n: n.start - 1, tile=1), "copy reads 'x[n.start - 1, :]' outside 'x': -1 on axis 0"),
     "after": (loaded(lambda n: n.start + 1, tile=1), "copy reads 'x[n.start + 1, :]' outside 'x': 64 on axis 0"),
-    "ceil": (loaded(lambda n: n.start + 1, "ceil", 1), "copy reads 'x[n.start + 1, :]' outside 'x': 64 on axis 0"),
-    "dealt": (loaded(lambda n: n.start + 1, "dealt", 1), "copy reads 'x[n.start + 1, :]' outside 'x': 64 on axis 0"),
+    "block": (loaded(lambda n: n.start + 1, "block", 1), "copy reads 'x[n.start + 1, :]' outside 'x': 64 on axis 0"),
+    "cyclic": (loaded(lambda n: n.start + 1, "cyclic", 1), "copy reads 'x[n.start + 1, :]' outside 'x': 64 on axis 0"),
     "one core": (loaded(lambda n: n.start - 2, "", 1), "copy reads 'x[n.start - 2, :]' outside 'x': -2 on axis 0"),
     "end": (loaded(lambda n: Range(n.start + 3, n.size)), "copy reads 'x[n.start + 3:+n.size, :]' outside 'x': 6"),
     "store": (stored(lambda n: Range(n.start + 3, n.size)), "copy writes 'y[n.start + 3:+n.size, :]' outside 'y': 6"),

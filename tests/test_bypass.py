@@ -71,7 +71,7 @@ def twice(*, bypass):
         if k.options["bypass"]:
             k.bypass("again")
         with k.vector("twice") as p:
-            for r in p.loop("r", rows, split="ceil"):
+            for r in p.loop("r", rows, split="block"):
                 for c in p.loop("c", columns, p.tile("columns", columns, 64)):
                     p.store(p.add(p.load(k["x"][r.start, c]), p.load(k["again"][c])), k["y"][r.start, c])
 
@@ -96,7 +96,7 @@ def copied(*names, over=""):
         if over:
             k.overwrites["y"] = over
         with k.vector("copied") as p:
-            for n in p.loop("n", dim("R"), p.tile("rows"), split="ceil"):
+            for n in p.loop("n", dim("R"), p.tile("rows"), split="block"):
                 p.store(p.add(p.load(k["x"][n]), p.load(k["w"][n])), k["y"][n])
 
     return operator(kernel, "R", (Argument("x", "R"), Argument("w", "R"), result("y", "R")))
@@ -128,7 +128,7 @@ def streams(*names):
         k.bypass(*names)
         with k.vector("streams") as p:
             for r in p.loop("r", rows):
-                for c in p.loop("c", columns, 4096, split="ceil", unit=4096):
+                for c in p.loop("c", columns, 4096, split="block", unit=4096):
                     p.store(p.add(p.load(k["x"][r.start, c]), p.load(k["w"][c])), k["y"][r.start, c])
 
     made = operator(kernel, "RC", (Argument("x", "R C"), Argument("w", "C"), result("y", "R C")))

@@ -12,7 +12,7 @@ from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import findings
 from tilesim.feasibility.remedies import UB_KEY, greatest
-from tilesim.feasibility.verdict import check, judged
+from tilesim.feasibility.verdict import check, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.operators.shapes import TensorSpec
 from tilesim.ops import load_operator, operators_shipped
@@ -326,7 +326,7 @@ def test_any_shape_gets_a_verdict(case):
     op, wanted, dtype, options, chip = case
     try:
         call = bind(op, wanted, dtype=dtype, **options)
-        verdict = judged(call, chip)
+        verdict = verdict_of(call, chip)
     except BadInput:  # a dim that no tensor tells any more, or that all tensors contradict
         reject()
     assert [rule.name for rule in verdict.rules] == [f.name for f in findings(call, chip)]

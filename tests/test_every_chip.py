@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import chips_shipped, load_chip, schema_text
-from tilesim.chip.tables import COPY_PATHS, COST_CLASSES, ON_CHIP, Table
+from tilesim.chip.tables import COPY_PATHS, COST_CLASSES, ON_CHIP, ChipTable
 from tilesim.errors import BadChip
 
 CHIPS = chips_shipped()
@@ -234,7 +234,7 @@ def test_any_figure_can_be_overridden_and_nothing_else_changes(key, name):
 
 
 def test_provenance_fields_are_not_figures():
-    assert set(PROVENANCE) <= set(Table.model_fields)
+    assert set(PROVENANCE) <= set(ChipTable.model_fields)
     assert not any(key.endswith((".source", ".status", ".note", ".guesses")) for key in KEYS)
 
 

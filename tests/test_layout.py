@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilesim.text import GAP, TIED, Column, blocks, wrapped
+from tilesim.text import GAP, TIED, TextColumn, blocks, wrapped
 
 WORDS = st.lists(st.text("ab1,-.·⌈", min_size=1, max_size=12), min_size=1, max_size=12)
 TABLES = st.integers(1, 6).flatmap(
     lambda n: st.tuples(
-        st.lists(st.builds(Column, st.sampled_from(["x", "to spare", "bytes"]), st.booleans(), st.booleans()),
+        st.lists(st.builds(TextColumn, st.sampled_from(["x", "to spare", "bytes"]), st.booleans(), st.booleans()),
                  min_size=n, max_size=n),
         st.lists(st.lists(WORDS.map(" ".join), min_size=n, max_size=n), max_size=4),
     )

@@ -9,7 +9,7 @@ from tilesim.program.loop_nest import Nests
 from tilesim.program.recorder import Phase
 from tilesim.render.listing import listing, table
 from tilesim.render.program_lines import tiles_of
-from tilesim.text import Column
+from tilesim.text import TextColumn
 
 CHIP = load_chip("ascend950pr").override(
     {
@@ -130,7 +130,7 @@ def test_tiles_of_a_loop_that_is_dealt_out():
     """5 rows of 2 full tiles and a tail, to 2 cores: 15 tiles, of which core 0 has the even ones."""
     x, out = tensor("x", 5, 7, 8), tensor("out", 5, 7, 8, role="output")
     phase = Phase("p", "vector", kernel(x, out))
-    for i in phase.loop("i", 7, 3, split="dealt", rows=5):
+    for i in phase.loop("i", 7, 3, split="cyclic", rows=5):
         phase.store(phase.load(x[i.row, i], name="xIn"), out[i.row, i])
     (loop,) = phase.loops()
     nest = Nests(phase, {"p.cores": 2, "p.cores.i": 2}).core(0)
@@ -139,7 +139,7 @@ def test_tiles_of_a_loop_that_is_dealt_out():
 
 def test_a_table_is_as_wide_as_it_must_be():
     rows = [("a", "1"), ("long name", "1,000")]
-    assert list(table((Column("name"), Column("bytes", number=True)), rows)) == [
+    assert list(table((TextColumn("name"), TextColumn("bytes", number=True)), rows)) == [
         "  name       bytes",
         "  a              1",
         "  long name  1,000",

@@ -526,14 +526,17 @@ def tiled(k, p, *, slots=2, cap=None, multiple_of=1, **loop):
         ({"halo": -1}, "halo of loop 'n' is -1, must be at least 0"),
         ({"lead": 1.0}, "lead of loop 'n' is 1.0, must be a whole number"),
         (
-            {"split": "balance"},
-            "split of loop 'n' is 'balance', which is no way to share it out; did you mean 'balanced'?",
+            {"split": "block_balance"},
+            "split of loop 'n' is 'block_balance', which is no way to share it out; did you mean 'block_balanced'?",
         ),
         (
             {"split": "foo"},
-            "split of loop 'n' is 'foo', which is no way to share it out; there are: True, balanced, ceil",
+            "split of loop 'n' is 'foo', which is no way to share it out; there are: True, block_balanced, block",
         ),
-        ({"split": 1}, "split of loop 'n' is 1, which is no way to share it out; there are: True, balanced, ceil"),
+        (
+            {"split": 1},
+            "split of loop 'n' is 1, which is no way to share it out; there are: True, block_balanced, block",
+        ),
     ],
     ids=str,
 )
@@ -544,7 +547,7 @@ def test_numbers_that_mean_nothing_name_their_line(numbers, fact):
     assert caught.value.where.startswith("test_operator.py:")
 
 
-@pytest.mark.parametrize("split", ["", "balanced", "ceil", "dealt", True, False])
+@pytest.mark.parametrize("split", ["", "block_balanced", "block", "cyclic", True, False])
 def test_every_way_to_share_a_loop_out_is_taken(split):
     recorded(lambda k, p: tiled(k, p, split=split, cap=dim("N"), multiple_of=8, unit=dim("H"), slots=1))
 
@@ -567,7 +570,7 @@ def test_a_dtype_that_the_operator_does_not_have_is_no_yes(dtype):
 
     def kernel(k):
         with k.vector("p") as p:
-            for n in p.loop("n", k["x"].shape[0], p.tile("rows"), split="ceil"):
+            for n in p.loop("n", k["x"].shape[0], p.tile("rows"), split="block"):
                 p.store(p.load(k["x"][n]), k["y"][n])
 
     made = Operator(

@@ -27,7 +27,7 @@ from tilesim.render import memory_map
 from tilesim.render.excerpts import MOST_EVENTS, lanes
 from tilesim.render.report.drawings import arcs, bars, blocks, letter, roofs
 from tilesim.render.report.facts import facts
-from tilesim.render.report.report import FORMATS, command_line, report, reported
+from tilesim.render.report.report import FORMATS, command_line, report, report_of
 from tilesim.simulation.roofline import roofline
 from tilesim.simulation.timeline import simulate
 from tilesim.text import si, size
@@ -289,7 +289,7 @@ def evil_operator():
 
 def test_what_a_user_wrote_stays_text():
     chip = PR.model_copy(update={"name": EVIL, "soc": EVIL, "product": EVIL})
-    made = reported(bind(evil_operator(), {"N": 4096}), [chip, PR], command=f"tilesim report {EVIL}")
+    made = report_of(bind(evil_operator(), {"N": 4096}), [chip, PR], command=f"tilesim report {EVIL}")
     text = made.html()
     parsed = Page(text)
     assert "script" not in parsed.tags

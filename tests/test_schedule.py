@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import RandomProgram, kernel, price, tensor
-from tilesim.program.loop_nest import Nests, Run, Step, parts_of, tiles
+from tilesim.program.loop_nest import Nests, Step, TileRun, parts_of, tiles
 from tilesim.program.recorder import Instr, Phase
 from tilesim.timing.schedule import Scheduler, step
 
@@ -257,7 +257,7 @@ def test_tail_is_priced_as_a_tail():
     for i in phase.loop("i", 5, 2):
         phase.store(phase.adds(phase.load(x[i], name="xIn"), 1.0, slots=2), out[i])
     nest = Nests(phase, {}).core(0)
-    assert [item.times for item in nest if isinstance(item, Run)] == [2, 1]
+    assert [item.times for item in nest if isinstance(item, TileRun)] == [2, 1]
     base = {"copy": 5, "adds": 2}
     scheduler = Scheduler(phase, lambda s: base[s.instr.op] * s.sizes["i.size"])
     assert scheduler.makespan(nest) == scheduler.plain_makespan(nest)

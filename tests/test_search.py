@@ -2,10 +2,10 @@ import time
 
 import pytest
 
-from tilesim.analysis.search import search, search_table, searched
+from tilesim.analysis.search import search, search_of, search_table
 from tilesim.errors import BadInput, DoesNotFit
 from tilesim.feasibility.inequalities import inequalities
-from tilesim.planning.plan import plan, planned
+from tilesim.planning.plan import plan, plan_of
 
 GRAD = "text_gated_residual_grad"
 LARGE = {"B": 1, "S": 4096, "C": 4, "H": 2560, "R": 320}
@@ -21,7 +21,7 @@ CALLS = {
 def found(request):
     op, given, chip = CALLS[request.param]
     made = plan(op, given, chip=chip)
-    return made, searched(made)
+    return made, search_of(made)
 
 
 def test_the_plan_is_among_them_with_its_cycles(found):
@@ -83,7 +83,7 @@ def test_tiles_of_a_candidate_can_be_planned(found):
         ]
         for c in rivals[:3]:
             tiles = {f"{c.phase}.{name}": size for name, size in c.tiles.items()} | {f"{c.phase}.cores": c.cores}
-            again = planned(made.call, made.chip, tiles)
+            again = plan_of(made.call, made.chip, tiles)
             cycles = next(p.cycles for p in again.phases if p.phase.name == c.phase)
             assert cycles <= c.cycles
 
@@ -91,7 +91,7 @@ def test_tiles_of_a_candidate_can_be_planned(found):
 def test_the_recorded_kernel_stays_as_it_is(found):
     made, _ = found
     before = [[b.slots for b in phase.buffers] for phase in made.kernel.phases]
-    searched(made)
+    search_of(made)
     assert [[b.slots for b in phase.buffers] for phase in made.kernel.phases] == before
 
 

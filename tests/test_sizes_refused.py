@@ -7,7 +7,7 @@ import pytest
 from tilesim.analysis.search import search
 from tilesim.chip.loading import load_chip
 from tilesim.feasibility.buffer_verdict import check_buffers
-from tilesim.feasibility.verdict import check, judged
+from tilesim.feasibility.verdict import check, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.operators.status import PARAM_INVALID
 from tilesim.ops import load_operator, operators_shipped
@@ -42,7 +42,7 @@ def test_a_size_that_is_no_count_is_refused(name, size):
 def test_an_operator_without_rules_of_its_own_refuses_them_too():
     own = replace(load_operator("exp"), name="mine", rules=())
     for shape in ((-1, 3), (10**26, 4), (-1, -1), (2**40, 2**40)):
-        verdict = judged(bind(own, {"x": shape}), PR)
+        verdict = verdict_of(bind(own, {"x": shape}), PR)
         assert (verdict.verdict, verdict.status, verdict.parameter) == ("refused", PARAM_INVALID, "x")
         assert any(rule.name == "x sizes" for rule in verdict.broken)
 

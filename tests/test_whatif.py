@@ -9,7 +9,7 @@ from tilesim.errors import BadChip, BadInput, DoesNotFit
 from tilesim.feasibility.verdict import check
 from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
-from tilesim.planning.plan import plan, planned
+from tilesim.planning.plan import plan, plan_of
 from tilesim.planning.replan import replanned
 from tilesim.simulation.timeline import simulate
 
@@ -50,7 +50,7 @@ def test_what_does_not_fit_can_be_asked_about():
 
 def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
     call, chip = bind(load_operator(GRAD), TINY), load_chip("ascend950pr")
-    base = planned(call, chip)
+    base = plan_of(call, chip)
     before = simulate(base).time_us
     seen = 0
     for name, table in chip.tables().items():
@@ -59,7 +59,7 @@ def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
                 continue
             changed = chip.override({f"{name}.{word}": value * 2})
             taken = simulate(replanned(base, changed, [f"{name}.{word}"])).time_us
-            assert taken == simulate(planned(call, changed)).time_us, f"{name}.{word}"
+            assert taken == simulate(plan_of(call, changed)).time_us, f"{name}.{word}"
             seen += taken != before
     assert seen > 15
 
@@ -67,10 +67,10 @@ def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
 @pytest.mark.parametrize("tiles", [{"gate backward.rows": 1}, {"norm backward.cores": 3, "m": 16}])
 def test_tiles_by_hand_stay_as_they_are_whatever_changes(tiles):
     call, chip = bind(load_operator(GRAD), TINY), load_chip("ascend950pr")
-    base = planned(call, chip, tiles)
+    base = plan_of(call, chip, tiles)
     for key in ("memory.gm.read_bytes_per_s", "cost.binary.cycles_per_vector", "cube.head_cycles", "cores.vector"):
         changed = chip.override({key: chip.get(key) * 2 or 1})
-        taken, wanted = replanned(base, changed, [key]), planned(call, changed, tiles)
+        taken, wanted = replanned(base, changed, [key]), plan_of(call, changed, tiles)
         assert simulate(taken).cycles == simulate(wanted).cycles
         assert [p.tiles for p in taken.phases] == [p.tiles for p in wanted.phases]
         assert taken.by_hand == tiles

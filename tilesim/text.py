@@ -15,7 +15,7 @@ TIED: Final = "\N{NO-BREAK SPACE}"
 """In place of a space at which no line may end; it is laid out as a space."""
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """A column of a table. Numbers stand to the right and are never broken, nor are names; prose may be, at spaces."""
 
     title: str
@@ -25,7 +25,7 @@ class Column(NamedTuple):
     """Of prose: whether the other columns are broken before it."""
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """Columns of a table that lie side by side: their places, widths and the lines of every cell, the titles first."""
 
     places: tuple[int, ...]
@@ -57,7 +57,7 @@ def wrapped(text: str, width: int | None, hang: int = 2) -> list[str]:
     return out
 
 
-def blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> list[Block]:
+def blocks(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int | None) -> list[TextBlock]:
     """A table in `width` columns: one block, or several one below another that all begin with the first column.
 
     Titles and prose are broken before the table is.
@@ -66,17 +66,17 @@ def blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int 
     natural = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     usual = [_usual(column, [row[i] for row in cells[1:]]) for i, column in enumerate(columns)]
     least = [_least(column, [row[i] for row in cells]) for i, column in enumerate(columns)]
-    out: list[Block] = []
+    out: list[TextBlock] = []
     for places in _parted(least, width):
         widths = _widths(places, columns, (usual, natural), least, width)
         lines = tuple(
             tuple(tuple(wrapped(row[i], size, 0)) for i, size in zip(places, widths, strict=True)) for row in cells
         )
-        out.append(Block(places, widths, lines))
+        out.append(TextBlock(places, widths, lines))
     return out
 
 
-def _least(column: Column, cells: Sequence[str]) -> int:
+def _least(column: TextColumn, cells: Sequence[str]) -> int:
     """The width that a column must have: the title's longest word, and all of a cell unless it is prose."""
     words = [word for text in (cells if column.prose else cells[:1]) for word in text.split(" ")]
     return max(map(len, words if column.prose else [*words, *cells[1:]]), default=0)
@@ -98,7 +98,7 @@ def _parted(least: Sequence[int], width: int | None) -> list[tuple[int, ...]]:
 
 def _widths(
     places: Sequence[int],
-    columns: Sequence[Column],
+    columns: Sequence[TextColumn],
     goals: Sequence[Sequence[int]],
     least: Sequence[int],
     width: int | None,
@@ -119,7 +119,7 @@ def _widths(
     return tuple(sizes.values())
 
 
-def _usual(column: Column, cells: Sequence[str]) -> int:
+def _usual(column: TextColumn, cells: Sequence[str]) -> int:
     """The width that is enough for all but the longest cells of prose; for all of a column that is broken last."""
     sizes = sorted(map(len, cells))
     return sizes[-1 if column.last else math.ceil(USUAL * len(sizes)) - 1] if sizes and column.prose else 0

@@ -19,7 +19,7 @@ from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
 from tilesim.planning.cube_tiling import cube_options, cube_plan
 from tilesim.planning.phase_plan import PhasePlan
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 from tilesim.planning.vector_tiling import vector_plan
 from tilesim.program.buffers import Buffer
 from tilesim.program.isa import COPIES
@@ -91,10 +91,10 @@ def search(
     one that `plan` makes of them. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return searched(planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles), phase)
+    return search_of(plan_of(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles), phase)
 
 
-def searched(plan: Plan, phase: str | None = None) -> list[Candidate]:
+def search_of(plan: Plan, phase: str | None = None) -> list[Candidate]:
     """The candidates of a plan that is already made. Raises BadInput for a phase that it does not have."""
     names = [one.phase.name for one in plan.phases]
     if phase is not None and phase not in names:

@@ -18,7 +18,7 @@ from tilesim.errors import BadInput
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator
 from tilesim.ops import load_operator
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 from tilesim.planning.replan import CHANGING_TILES, _taken_over, _tiles
 from tilesim.simulation.timeline import simulate
 
@@ -75,12 +75,12 @@ def sensitivity(
     change nothing, and which were left alone and why. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return weighed(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
+    return sensitivity_of(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
 
 
-def weighed(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None = None) -> Table:
+def sensitivity_of(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None = None) -> Table:
     """The table of `sensitivity` for a call that is already made."""
-    base = planned(call, base_chip, tiles)
+    base = plan_of(call, base_chip, tiles)
     timeline = simulate(base)
     base_us, used = timeline.time_us, timeline.figures
     rows: list[tuple[float, list[Cell]]] = []

@@ -13,7 +13,7 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.chip.parameters import step_of, toml_value, unit_of
 from tilesim.errors import BadInput
-from tilesim.feasibility.verdict import judged
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator
 from tilesim.ops import load_operator
@@ -41,7 +41,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SolveResult:
     """What `solve` found; `value` is None if no value does."""
 
     key: str
@@ -108,7 +108,7 @@ def solve(  # the arguments of a check, and what is asked for
     dtype: str | None = None,
     tiles: Mapping[str, int] | None = None,
     **options: Any,
-) -> Answer:
+) -> SolveResult:
     """The least value of a figure with which the call fits; with `time_us` the least with which it takes no longer.
 
     Of a figure of which less is better (a latency, a reserve), the greatest. Found by trying values up to 1024 times
@@ -123,12 +123,12 @@ def solve(  # the arguments of a check, and what is asked for
     Raises BadInput for what is no key, and as `check` does.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return solved(call, chip if isinstance(chip, Chip) else load_chip(chip), key, time_us, tiles)
+    return solve_of(call, chip if isinstance(chip, Chip) else load_chip(chip), key, time_us, tiles)
 
 
-def solved(
+def solve_of(
     call: Call, base_chip: Chip, key: str, time_us: float | None = None, tiles: Mapping[str, int] | None = None
-) -> Answer:
+) -> SolveResult:
     """The answer of `solve` for a call that is already made."""
     now = base_chip.get(key)
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
@@ -144,14 +144,14 @@ def solved(
     best = trials.best()
     if not good:
         reason = _too_slow(key, best) if best else trials[ladder[-1]].reason
-        return Answer(key, now, None, "", time_us, None, None, None, best, reason)
+        return SolveResult(key, now, None, "", time_us, None, None, None, best, reason)
     if len(good) == len(ladder):
-        return Answer(key, now, now, "any", time_us, trials[now].time_us, None, None, best, "")
+        return SolveResult(key, now, now, "any", time_us, trials[now].time_us, None, None, best, "")
     greatest = good[0] == ladder[0] and good[-1] != ladder[-1]
     value, beyond = _edge(ladder[::-1] if greatest else ladder, does, key, whole=isinstance(now, int))
     kind = "greatest" if greatest else "least"
     until = None if greatest or good[-1] == ladder[-1] else good[-1]
-    return Answer(key, now, value, kind, time_us, trials[value].time_us, trials[beyond], until, best, "")
+    return SolveResult(key, now, value, kind, time_us, trials[value].time_us, trials[beyond], until, best, "")
 
 
 class _Trials:
@@ -180,7 +180,7 @@ class _Trials:
         try:
             chip = self.chip.override({self.key: value})
             if not (self.timed or self.tiles):
-                return Trial(value, None, judged(self.call, chip).culprit)
+                return Trial(value, None, verdict_of(self.call, chip).culprit)
             verdict, plan = attempted(self.call, chip, self.tiles, self.base, [self.key])
         except BadInput as error:
             return Trial(value, None, "; ".join(error.problems))

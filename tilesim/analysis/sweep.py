@@ -16,13 +16,13 @@ from tilesim.chip.loading import load_chip
 from tilesim.chip.parameters import unit_of
 from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility.evaluate import undecided
-from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.operators.binding import Given, bind, mapping
 from tilesim.operators.operator import Call, Operator
 from tilesim.operators.shapes import shape_text
 from tilesim.ops import load_operator
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 from tilesim.simulation.timeline import simulate
 from tilesim.text import several
 
@@ -43,7 +43,7 @@ REASON: Final = Column("reason", "", "what decided, where the answer is no")
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One point of a grid: what was varied by name, the call and the chip."""
 
     at: Mapping[str, Cell]
@@ -95,14 +95,14 @@ def sweep(
         REASON,
     ]
     points = [
-        Point({**at, **{name: where[name] for name in varied}}, call, chip)
+        SweepPoint({**at, **{name: where[name] for name in varied}}, call, chip)
         for at, call in calls
         for where, chip in variants
     ]
     problems = dict.fromkeys(problem for point in points for problem in undecided(point.call, point.chip))
     if problems:
         raise BadInput(operator.name, list(problems))
-    rows = [[*point.at.values(), *answers(judged(point.call, point.chip), times=times)] for point in points]
+    rows = [[*point.at.values(), *answers(verdict_of(point.call, point.chip), times=times)] for point in points]
     notes = _notes(calls, variants)
     if times:
         first = calls[0][1]
@@ -143,7 +143,7 @@ def answers(verdict: Verdict, *, times: bool = True, plan: Plan | None = None) -
         tightest.slack_bytes if tightest else None,
     ]
     if times:
-        cells += time_cells(plan or planned(verdict.call, verdict.on)) if verdict.ok else [None] * len(TIME_COLUMNS)
+        cells += time_cells(plan or plan_of(verdict.call, verdict.on)) if verdict.ok else [None] * len(TIME_COLUMNS)
     return [*cells, verdict.culprit]
 
 

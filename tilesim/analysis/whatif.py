@@ -12,11 +12,11 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.chip.parameters import unit_of
 from tilesim.errors import BadInput, DoesNotFit
-from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator
 from tilesim.ops import load_operator
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 from tilesim.planning.replan import replanned
 from tilesim.simulation.timeline import simulate
 
@@ -38,10 +38,12 @@ def whatif(
     at once.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return varied(call, chip if isinstance(chip, Chip) else load_chip(chip), set, tiles)
+    return whatif_of(call, chip if isinstance(chip, Chip) else load_chip(chip), set, tiles)
 
 
-def varied(call: Call, base_chip: Chip, settings: Mapping[str, Any], tiles: Mapping[str, int] | None = None) -> Table:
+def whatif_of(
+    call: Call, base_chip: Chip, settings: Mapping[str, Any], tiles: Mapping[str, int] | None = None
+) -> Table:
     """The table of `whatif` for a call that is already made."""
     variants = list(chip_variants([base_chip], settings))
     keys = list(settings)
@@ -75,11 +77,11 @@ def attempted(
 
     Raises BadInput for tiles that the chip cannot have.
     """
-    verdict = judged(call, chip)
+    verdict = verdict_of(call, chip)
     if not verdict.ok:
         return verdict, None
     try:
-        return verdict, replanned(base, chip, changed) if base else planned(call, chip, tiles)
+        return verdict, replanned(base, chip, changed) if base else plan_of(call, chip, tiles)
     except DoesNotFit as error:
         if not isinstance(error.verdict, Verdict):
             raise

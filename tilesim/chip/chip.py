@@ -10,18 +10,18 @@ from pydantic import Field, PrivateAttr, ValidationError
 from tilesim.arguments import checked
 from tilesim.chip.parameters import number_meant, toml_value
 from tilesim.chip.tables import (
+    ChipTable,
     Clock,
     Copies,
     Cores,
-    Costs,
+    CostTables,
     Cube,
     Family,
     Frozen,
-    Kernel,
+    KernelTime,
     Launch,
     Memory,
     Overhead,
-    Table,
     Text,
     Tiling,
     Vector,
@@ -71,7 +71,7 @@ class Chip(Frozen):
     """Memories of a core, global memory, cache."""
     copies: Copies = Field(alias="copy")
     """The copy paths of a core; the table is called `copy`."""
-    cost: Costs
+    cost: CostTables
     """The classes of vector instructions."""
     cube: Cube
     """The cube unit."""
@@ -81,7 +81,7 @@ class Chip(Frozen):
     """How elementwise operators are cut."""
     workspace: Workspace
     """The system's part of a workspace."""
-    kernels: dict[str, Kernel] = Field(default_factory=dict)
+    kernels: dict[str, KernelTime] = Field(default_factory=dict)
     """The vendor library's kernels that have been timed, by operator."""
 
     _overridden: dict[str, int | float] = PrivateAttr(default_factory=dict)
@@ -95,7 +95,7 @@ class Chip(Frozen):
         """The figures that `override` changed, with the value that the chip file has."""
         return dict(self._overridden)
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, ChipTable]:
         """Every table by its dotted name, in the order of the file."""
         return dict(tables_in(self))
 
@@ -186,7 +186,9 @@ class Chip(Frozen):
         for name, table in self.tables().items():
             lines += ["", f"[{name}]"]
             lines += [f"{key} = {toml_value(value)}" for key, value in table.figures().items()]
-            lines += [f"{key} = {toml_value(value)}" for key in Table.model_fields if (value := getattr(table, key))]
+            lines += [
+                f"{key} = {toml_value(value)}" for key in ChipTable.model_fields if (value := getattr(table, key))
+            ]
         return "\n".join(lines) + "\n"
 
     def _no_key(self, key: str) -> str:

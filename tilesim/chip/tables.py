@@ -46,7 +46,7 @@ ON_CHIP: Final[tuple[str, ...]] = ("ub", "l1", "l0a", "l0b", "l0c")
 """The memories of one core."""
 
 
-_Kind = TypeVar("_Kind", bound="Table")
+_Kind = TypeVar("_Kind", bound="ChipTable")
 
 
 class Frozen(BaseModel):
@@ -55,7 +55,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True, use_attribute_docstrings=True)
 
 
-class Table(Frozen):
+class ChipTable(Frozen):
     """A table of figures with the place that they come from."""
 
     source: Text
@@ -82,10 +82,10 @@ class Table(Frozen):
 
     def figures(self) -> dict[str, int | float]:
         """The figures of this table by key, in the order of the file."""
-        return {key: getattr(self, key) for key in type(self).model_fields if key not in Table.model_fields}
+        return {key: getattr(self, key) for key in type(self).model_fields if key not in ChipTable.model_fields}
 
 
-class Cores(Table):
+class Cores(ChipTable):
     """How many cores a kernel can use."""
 
     vector: Count
@@ -94,7 +94,7 @@ class Cores(Table):
     """Cores with a cube unit [cores]."""
 
 
-class Clock(Table):
+class Clock(ChipTable):
     """How fast the cores run."""
 
     vector_hz: Count
@@ -107,14 +107,14 @@ class Clock(Table):
         return self.cube_hz if core_kind == "cube" else self.vector_hz
 
 
-class Vector(Table):
+class Vector(ChipTable):
     """The vector unit."""
 
     width_bytes: Count
     """What one repeat of a vector instruction takes [bytes]."""
 
 
-class Overhead(Table):
+class Overhead(ChipTable):
     """What a vector instruction costs beside the head and slope of its class."""
 
     conflict_cycles_per_vector: AmountOrZero
@@ -129,7 +129,7 @@ class Overhead(Table):
     """Of every element of 8 bytes, where no vector instruction takes them; 0 where they are as two of 4 [cycles]."""
 
 
-class OnChip(Table):
+class OnChip(ChipTable):
     """One memory of one core."""
 
     size_bytes: Annotated[Count, Field(le=MOST_ON_CHIP_BYTES)]
@@ -163,7 +163,7 @@ class UnifiedBuffer(OnChip):
     """Size of a bank [bytes]."""
 
 
-class GlobalMemory(Table):
+class GlobalMemory(ChipTable):
     """The memory that all cores share; rates are what kernels reach, not the nominal ones."""
 
     size_bytes: Count
@@ -180,7 +180,7 @@ class GlobalMemory(Table):
     """What a copy waits longer for data that the cache does not hold [core cycles]."""
 
 
-class SharedCache(Table):
+class SharedCache(ChipTable):
     """The second-level cache between the cores and global memory."""
 
     size_bytes: Count
@@ -224,7 +224,7 @@ class Memory(Frozen):
         return _member(self, "memory", space, ON_CHIP, OnChip)
 
 
-class Copy(Table):
+class Copy(ChipTable):
     """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles or more.
 
     Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts.
@@ -285,7 +285,7 @@ class Copies(Frozen):
         return _member(self, "copy", path, COPY_PATHS, Copy)
 
 
-class Cost(Table):
+class Cost(ChipTable):
     """One class of vector instruction: `head_cycles + slope * ceil(bytes / width)` cycles, without bank conflicts."""
 
     head_cycles: AmountOrZero
@@ -303,7 +303,7 @@ class Cost(Table):
         return by_size.get(element_bytes, self.cycles_per_vector)
 
 
-class Costs(Frozen):
+class CostTables(Frozen):
     """All classes of vector instructions."""
 
     move: Cost
@@ -330,7 +330,7 @@ class Costs(Frozen):
         return _member(self, "cost", cost_class, COST_CLASSES, Cost)
 
 
-class Cube(Table):
+class Cube(ChipTable):
     """The cube unit of one core."""
 
     macs_per_cycle_16bit: Amount
@@ -343,7 +343,7 @@ class Cube(Table):
     """Of every matrix instruction [cycles]."""
 
 
-class Launch(Table):
+class Launch(ChipTable):
     """What a kernel costs before and between its work."""
 
     base_us: AmountOrZero
@@ -354,7 +354,7 @@ class Launch(Table):
     """All cores wait for each other, once [us]."""
 
 
-class Tiling(Table):
+class Tiling(ChipTable):
     """How the library cuts its operators."""
 
     copy_bytes: Count
@@ -363,14 +363,14 @@ class Tiling(Table):
     """The columns beyond which a tile along another axis than the last gains nothing [elements]."""
 
 
-class Workspace(Table):
+class Workspace(ChipTable):
     """What the platform adds to every workspace."""
 
     system_bytes: CountOrZero
     """The system's own part [bytes]."""
 
 
-class Kernel(Table):
+class KernelTime(ChipTable):
     """What the vendor library's own kernel of one operator costs besides its work."""
 
     fixed_us: AmountOrZero
@@ -385,11 +385,11 @@ def _member(owner: Frozen, table: str, name: str, names: tuple[str, ...], kind: 
     return member
 
 
-def tables_in(model: Frozen, prefix: str = "") -> Iterator[tuple[str, Table]]:
+def tables_in(model: Frozen, prefix: str = "") -> Iterator[tuple[str, ChipTable]]:
     """Every table in `model` with its dotted name, in the order of the fields."""
     for name, field in type(model).model_fields.items():
         value, key = getattr(model, name), f"{prefix}{field.alias or name}"
-        if isinstance(value, Table):
+        if isinstance(value, ChipTable):
             yield key, value
         elif isinstance(value, Frozen):
             yield from tables_in(value, f"{key}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilesim.analysis.table import shown
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
-from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
+from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, table
 from tilesim.cli.inputs import chip_of, pairs_of
 from tilesim.cli.verdict import NO_STYLE, STYLES
 from tilesim.errors import BadInput
@@ -73,12 +73,12 @@ def show(verdict: BuffersVerdict) -> None:
     if verdict.needs:
         heading("memories [bytes]")
         columns = (
-            Column("memory"),
-            Column("phase", prose=True),
-            Column("needs", number=True),
-            Column("has", number=True),
-            Column("to spare", number=True),
-            Column("used", number=True),
+            TextColumn("memory"),
+            TextColumn("phase", prose=True),
+            TextColumn("needs", number=True),
+            TextColumn("has", number=True),
+            TextColumn("to spare", number=True),
+            TextColumn("used", number=True),
         )
         rows = [
             (
@@ -93,7 +93,12 @@ def show(verdict: BuffersVerdict) -> None:
         ]
         table(columns, rows)
         heading("buffers, largest first [bytes]")
-        kinds = (Column("buffer"), Column("memory"), Column("holds", prose=True), Column("bytes", number=True))
+        kinds = (
+            TextColumn("buffer"),
+            TextColumn("memory"),
+            TextColumn("holds", prose=True),
+            TextColumn("bytes", number=True),
+        )
         holds = [
             (
                 b.name,
@@ -104,7 +109,7 @@ def show(verdict: BuffersVerdict) -> None:
             )
             for b in verdict.buffers
         ]
-        table((*kinds, Column("share", number=True)), holds)
+        table((*kinds, TextColumn("share", number=True)), holds)
     _limits(verdict)
     if verdict.remedies:
         heading("what would pass (checked)")
@@ -118,13 +123,13 @@ def _limits(verdict: BuffersVerdict) -> None:
         return
     heading("sizes, each with the others as they are")
     columns = (
-        Column("size"),
-        Column("given", number=True),
-        Column("least", number=True),
-        Column("largest", number=True),
-        Column("power of two", number=True),
-        Column("fixed bytes", number=True),
-        Column("scaling bytes", number=True),
+        TextColumn("size"),
+        TextColumn("given", number=True),
+        TextColumn("least", number=True),
+        TextColumn("largest", number=True),
+        TextColumn("power of two", number=True),
+        TextColumn("fixed bytes", number=True),
+        TextColumn("scaling bytes", number=True),
     )
     rows = [
         (

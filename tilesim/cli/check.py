@@ -25,12 +25,12 @@ def check(
     as_json: AsJson = False,
 ) -> int:
     """Say whether a shape fits, what limits it, and what would fit instead; or whether the buffers of a .toml do."""
-    from tilesim.feasibility.verdict import judged  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.feasibility.verdict import verdict_of  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     if op.endswith(ENDING):
         return answer_buffers(op, words, chip, changes, chips, dtype, as_json=as_json)
     wanted = asked(op, words, chip, changes, chips, dtype)
-    return answer(judged(wanted.call, wanted.chip), rules=rules, everything=everything, as_json=as_json)
+    return answer(verdict_of(wanted.call, wanted.chip), rules=rules, everything=everything, as_json=as_json)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES, Commands
-from tilesim.cli.console import Column, emit, fields, heading, line, note, raw, several, size, table
+from tilesim.cli.console import TextColumn, emit, fields, heading, line, note, raw, several, size, table
 from tilesim.cli.inputs import AsJson, Changes, ChipsDirectory, chip_of, directory_of
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson 
         emit([_brief(chip) for chip in found])
         return EXIT_YES
     columns = (
-        Column("chip"),
-        Column("family"),
-        Column("vector", number=True),
-        Column("cube", number=True),
-        Column("ub [bytes]", number=True),
-        Column("guesses", number=True),
+        TextColumn("chip"),
+        TextColumn("family"),
+        TextColumn("vector", number=True),
+        TextColumn("cube", number=True),
+        TextColumn("ub [bytes]", number=True),
+        TextColumn("guesses", number=True),
     )
     rows = []
     for chip in found:
@@ -100,7 +100,7 @@ def show(name: ChipArgument, changes: Changes = None, directory: ChipsDirectory 
         return EXIT_YES
     line(f"{chip.name}: {chip.soc}, {chip.product}", "bold")
     fields([("family", chip.family), ("architecture", chip.arch), ("visible ub", size(chip.memory.ub.visible_bytes))])
-    columns = (Column("key"), Column("value", number=True), Column("status"))
+    columns = (TextColumn("key"), TextColumn("value", number=True), TextColumn("status"))
     for title, shown in chip.tables().items():
         heading(title)
         line(f"source: {shown.source}", "dim")
@@ -121,7 +121,7 @@ def diff(first: ChipArgument, second: ChipArgument, directory: ChipsDirectory = 
         return EXIT_NO if found else EXIT_YES
     line(f"{one.name} and {other.name} differ in {several(len(found), 'figure')}", "bold")
     if found:
-        columns = (Column("key"), Column(one.name, number=True), Column(other.name, number=True))
+        columns = (TextColumn("key"), TextColumn(one.name, number=True), TextColumn(other.name, number=True))
         line()
         table(columns, [(key, _number(a), _number(b)) for key, (a, b) in found.items()])
     return EXIT_NO if found else EXIT_YES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
-from tilesim.cli.console import Column, emit, heading, line, several, table
+from tilesim.cli.console import TextColumn, emit, heading, line, several, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, Words, chip_of
 from tilesim.errors import BadInput
 
@@ -103,10 +103,10 @@ def _kernels(kernels: Sequence[KernelComparison], *, timed: bool) -> None:
     first = "the largest gain" if timed else "the longest time of all calls"
     heading(f"kernels, {first} first [us of one call{'; gain of all calls' if timed else ''}]")
     columns = (
-        Column("kernel"),
-        Column("shapes", prose=True),
-        Column("dtype"),
-        *(Column(n, number=True) for n in ("calls", "measured", "predicted", "of it fixed", "ratio", "gain")),
+        TextColumn("kernel"),
+        TextColumn("shapes", prose=True),
+        TextColumn("dtype"),
+        *(TextColumn(n, number=True) for n in ("calls", "measured", "predicted", "of it fixed", "ratio", "gain")),
     )
     rows = [
         (
@@ -141,7 +141,7 @@ def _pipes(kernels: Sequence[KernelComparison]) -> None:
         for k in kernels
         if k.pipes_us
     ]
-    table((Column("kernel"), Column("shapes", prose=True), *(Column(p, number=True) for p in pipes)), rows)
+    table((TextColumn("kernel"), TextColumn("shapes", prose=True), *(TextColumn(p, number=True) for p in pipes)), rows)
 
 
 def _bands(kernels: Sequence[KernelComparison]) -> None:
@@ -159,9 +159,9 @@ def _bands(kernels: Sequence[KernelComparison]) -> None:
 def _left(left: Sequence[Left]) -> None:
     if left:
         heading("left out")
-        columns = (Column("kernel"), Column("calls", number=True), Column("us", number=True))
+        columns = (TextColumn("kernel"), TextColumn("calls", number=True), TextColumn("us", number=True))
         rows = [(x.kind, x.calls, f"{x.time_us:,.1f}" if x.time_us else "", x.reason) for x in left]
-        table((*columns, Column("reason", prose=True)), rows)
+        table((*columns, TextColumn("reason", prose=True)), rows)
         for x in left:
             if x.pipes_us:
                 times = ", ".join(f"{pipe} {time_us:,.2f}" for pipe, time_us in x.pipes_us.items())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from tilesim.text import GAP, Column, blocks, several, wrapped
+from tilesim.text import GAP, TextColumn, blocks, several, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ WIDTH_OF_A_PIPE: Final = 400
 """Columns of an output that is no terminal: wide enough that no table is squeezed."""
 
 __all__ = [
-    "Column",
+    "TextColumn",
     "console",
     "emit",
     "fields",
@@ -68,7 +68,7 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
     found = list(pairs)
     if not found:
         return
-    (block,) = blocks((Column(""), Column("", prose=True)), found, width_of())
+    (block,) = blocks((TextColumn(""), TextColumn("", prose=True)), found, width_of())
     made = Table(box=None, show_header=False, padding=(0, GAP, 0, 0), pad_edge=False)
     made.add_column(no_wrap=True, min_width=block.widths[0], style="dim")
     made.add_column(no_wrap=True, min_width=block.widths[1])
@@ -77,7 +77,7 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
     _print(made, least=sum(block.widths) + GAP)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], styles: Iterable[str] = ()) -> None:
+def table(columns: Sequence[TextColumn], rows: Iterable[Sequence[object]], styles: Iterable[str] = ()) -> None:
     """Print a table; `styles` colour its rows. What is too wide for the terminal goes on in a second table below."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - see console
     from rich.table import Table  # noqa: PLC0415

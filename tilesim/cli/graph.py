@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilesim.cli.console import Column, heading, line, raw, table
+from tilesim.cli.console import TextColumn, heading, line, raw, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.verdict import asked_text
@@ -67,7 +67,7 @@ def _summary(found: nx.DiGraph) -> None:
         + ", ".join(f"{count} {kind}" for kind, count in edges.items())
     )
     heading("nodes")
-    columns = [Column("phase", prose=True), *(Column(kind, number=True) for kind in kinds)]
+    columns = [TextColumn("phase", prose=True), *(TextColumn(kind, number=True) for kind in kinds)]
     table(columns, [(phase, *(f"{c[kind] or ''}" for kind in kinds)) for phase, c in stages.items()])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tilesim.cli.commands import EXIT_YES, Commands
-from tilesim.cli.console import Column, emit, fields, heading, line, table
+from tilesim.cli.console import TextColumn, emit, fields, heading, line, table
 from tilesim.cli.inputs import AsJson, OperatorName
 
 if TYPE_CHECKING:
@@ -50,18 +50,36 @@ def show(op: OperatorName, as_json: AsJson = False) -> int:
     fields(_facts(found))
     heading("dims")
     table(
-        (Column("dim"), Column("range"), Column("multiple of", number=True), Column("default", number=True)),
+        (
+            TextColumn("dim"),
+            TextColumn("range"),
+            TextColumn("multiple of", number=True),
+            TextColumn("default", number=True),
+        ),
         [(d.name, _range(d), d.multiple_of, "" if d.default is None else d.default) for d in found.dims],
     )
     heading("tensors")
-    columns = (Column("tensor"), Column("role"), Column("shape", prose=True), Column("dtype"), Column("with option"))
+    columns = (
+        TextColumn("tensor"),
+        TextColumn("role"),
+        TextColumn("shape", prose=True),
+        TextColumn("dtype"),
+        TextColumn("with option"),
+    )
     table(
         columns,
         [(t.name, t.role, f"[{', '.join(t.shape.split())}]", t.dtype or "DTYPE", t.option) for t in found.tensors],
     )
     heading("rules, in the order of the checks")
     rows = [(str(i), r.name, r.status.name if r.status else "") for i, r in enumerate(found.rules, 1)]
-    table((Column("", number=True), Column("rule", prose=True), Column("status where it is broken", prose=True)), rows)
+    table(
+        (
+            TextColumn("", number=True),
+            TextColumn("rule", prose=True),
+            TextColumn("status where it is broken", prose=True),
+        ),
+        rows,
+    )
     return EXIT_YES
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilesim.analysis.table import shown
-from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
+from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, several, size, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import fusing_text, planned
 from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
@@ -91,12 +91,12 @@ def _phases(plan: Plan) -> None:
     from tilesim.planning.phase_plan import idle_share  # noqa: PLC0415 - numpy loads when a command runs
 
     columns = (
-        Column("phase", prose=True),
-        Column("cores", number=True),
-        Column("kind"),
-        Column("a core's share", prose=True),
-        Column("idle", number=True),
-        Column("tiles", prose=True),
+        TextColumn("phase", prose=True),
+        TextColumn("cores", number=True),
+        TextColumn("kind"),
+        TextColumn("a core's share", prose=True),
+        TextColumn("idle", number=True),
+        TextColumn("tiles", prose=True),
     )
     rows = []
     for phase in plan.phases:
@@ -143,13 +143,13 @@ def _reasons(plan: Plan) -> None:
 def _buffers(phase: PhasePlan) -> None:
     heading(f"buffers of '{phase.phase.name}' [bytes]")
     columns = (
-        Column("space"),
-        Column("from", number=True),
-        Column("to", number=True),
-        Column("buffer"),
-        Column("slots", number=True),
-        Column("shape"),
-        Column("dtype"),
+        TextColumn("space"),
+        TextColumn("from", number=True),
+        TextColumn("to", number=True),
+        TextColumn("buffer"),
+        TextColumn("slots", number=True),
+        TextColumn("shape"),
+        TextColumn("dtype"),
     )
     rows = []
     for buffer, home in sorted(phase.homes.items(), key=lambda item: (item[1].space, item[1].offset)):
@@ -164,7 +164,7 @@ def _workspace(plan: Plan) -> None:
     if not plan.workspace:
         return
     heading(f"workspace [bytes], {several(len(plan.workspace), 'tensor')} that phases hand on")
-    columns = (Column("tensor"), Column("from", number=True), Column("bytes", number=True))
+    columns = (TextColumn("tensor"), TextColumn("from", number=True), TextColumn("bytes", number=True))
     table(columns, [(name, at, count) for name, (at, count) in plan.workspace.items()])
 
 
@@ -183,10 +183,10 @@ SHOWN_REJECTED: Final = 3
 
 def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
     """Print the candidates of every phase of a plan."""
-    from tilesim.analysis.search import search_table, searched  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.analysis.search import search_of, search_table  # noqa: PLC0415 - numpy and pydantic load when a command runs
     from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
 
-    found = searched(plan)
+    found = search_of(plan)
     total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))
     if as_json:
         emit({"ok": plan.verdict.ok, "summary": total, "accuracy": trust, "candidates": [c.to_json() for c in found]})
@@ -208,12 +208,12 @@ def _phase(candidates: list[Candidate], *, everything: bool) -> None:
         chosen = [c for c in ranked[SHOWN_RANKED:] if c.chosen]
         ranked, rejected = ranked[:SHOWN_RANKED] + chosen, late + large
     columns = (
-        Column("", number=True),
-        Column("tiles", prose=True),
-        Column("slots", prose=True),
-        Column("cores", number=True),
-        Column("cycles", number=True),
-        Column("why", prose=True),
+        TextColumn("", number=True),
+        TextColumn("tiles", prose=True),
+        TextColumn("slots", prose=True),
+        TextColumn("cores", number=True),
+        TextColumn("cycles", number=True),
+        TextColumn("why", prose=True),
     )
     rows = [
         (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanAnswer:
     """A plan, and the exit code of a command that needs no more than it."""
 
     plan: Plan
@@ -36,21 +36,21 @@ def planned(
     *,
     given: Mapping[str, Any] | None = None,
     as_json: bool,
-) -> Planned:
+) -> PlanAnswer:
     """The plan that a command line asks for; `given` is what else is known of the call, such as shapes in a file.
 
     A verdict that is no ends the command as `check` does. Where the vendor's first call takes what does not fit, the
     plan is the vendor's; the exit code is that of the verdict.
     """
-    from tilesim.planning.plan import planned as planned_call  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.planning.plan import plan_of  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     wanted = asked(op, words, chip, changes, chips, dtype, given)
     sizes = tiles_of(tiles)
     with refusals_answered(as_json=as_json):
-        made = planned_call(wanted.call, wanted.chip, sizes)
+        made = plan_of(wanted.call, wanted.chip, sizes)
     if made.note:
         note(f"note: {made.verdict}; {made.note}")
-    return Planned(made, EXIT_YES if made.ok else EXIT_NO)
+    return PlanAnswer(made, EXIT_YES if made.ok else EXIT_NO)
 
 
 def fusing_text(plan: Plan) -> str:

@@ -97,7 +97,7 @@ def _single(  # noqa: PLR0913 - what the command was given
     """The plot of one call on one chip, and whether the call passes; what has no plan is refused."""
     from tilesim.analysis.sensitivity import sensitivity  # noqa: PLC0415
     from tilesim.feasibility.evaluate import passes  # noqa: PLC0415
-    from tilesim.planning.plan import planned  # noqa: PLC0415
+    from tilesim.planning.plan import plan_of  # noqa: PLC0415
     from tilesim.render import plot as plots  # noqa: PLC0415 - see plot
 
     wanted = asked(op, words, chip, changes, chips, dtype)
@@ -106,7 +106,7 @@ def _single(  # noqa: PLR0913 - what the command was given
     if kind == "tornado":
         given: dict[str, Any] = {**wanted.call.specs, **wanted.call.attributes}
         return plots.tornado(sensitivity(wanted.call.operator, given, wanted.chip, dtype=wanted.call.dtype)), True
-    made = planned(wanted.call, wanted.chip, tiles_of(tiles))
+    made = plan_of(wanted.call, wanted.chip, tiles_of(tiles))
     if kind == "roofline":
         return plots.roofline(made), made.verdict.ok
     return (plots.buffer_map if kind == "buffers" else plots.gantt)(made, phase), made.verdict.ok

@@ -46,14 +46,14 @@ def report(
     as_json: AsJson = False,
 ) -> int:
     """Write a report of a shape on one chip or several: an HTML page, Markdown or JSON. A no has a report too."""
-    from tilesim.render.report.report import FORMATS, check_ending, reported  # noqa: PLC0415 - numpy and pydantic load when a command runs
+    from tilesim.render.report.report import FORMATS, check_ending, report_of  # noqa: PLC0415 - numpy and pydantic load when a command runs
 
     if out is not None:
         check_ending(out)
     names = chip or []
     wanted = asked(op, words, names[0] if names else None, changes, chips, dtype)
     found = [wanted.chip, *(chip_of(name, changes, chips) for name in names[1:])]
-    made = reported(wanted.call, found, tiles_of(tiles), _command(op, words, chip, changes, dtype, tiles, out))
+    made = report_of(wanted.call, found, tiles_of(tiles), _command(op, words, chip, changes, dtype, tiles, out))
     if out is not None:
         made.write(out)
     if as_json:

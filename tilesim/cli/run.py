@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilesim.cli.commands import EXIT_NO
-from tilesim.cli.console import Column, console, emit, heading, line, table
+from tilesim.cli.console import TextColumn, console, emit, heading, line, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import planned
 from tilesim.cli.simulate import known_accuracy
@@ -162,10 +162,10 @@ def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) ->
     said = "run" if not differences else f"differs: {', '.join(wrong)}" if wrong else "run and verified"
     line(f"{said}: {asked_text(plan.verdict)}", "bold red" if wrong else "bold")
     heading("outputs" + (", against the reference in float64" if differences else ""))
-    columns = [Column("output"), Column("shape"), Column("dtype")]
+    columns = [TextColumn("output"), TextColumn("shape"), TextColumn("dtype")]
     if differences:
-        columns += [Column(name, number=True) for name in ("max |e|", "fro", "t")]
-        columns += [Column("allowed", prose=True), Column("")]
+        columns += [TextColumn(name, number=True) for name in ("max |e|", "fro", "t")]
+        columns += [TextColumn("allowed", prose=True), TextColumn("")]
     rows = []
     for name, array in done.outputs.items():
         spec, found = plan.call.spec(name), differences.get(name)

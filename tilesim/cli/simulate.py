@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tilesim.cli.console import Column, emit, fields, heading, line, percent, table
+from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
 from tilesim.cli.planning import fusing_text, planned
 from tilesim.cli.verdict import asked_text, overridden_text
@@ -77,12 +77,12 @@ def _phases(timeline: Timeline, kind: str) -> None:
     mine = [(place, phase) for place, phase in enumerate(timeline.phases, 1) if phase.core_kind == kind]
     pipes = list(dict.fromkeys(pipe for _, phase in mine for pipe in phase.busy_cycles))
     columns = [
-        Column("phase", prose=True),
-        Column("us", number=True),
-        Column("cycles", number=True),
-        *(Column(pipe, number=True) for pipe in pipes),
-        Column("idle", number=True),
-        Column("bound by", prose=True),
+        TextColumn("phase", prose=True),
+        TextColumn("us", number=True),
+        TextColumn("cycles", number=True),
+        *(TextColumn(pipe, number=True) for pipe in pipes),
+        TextColumn("idle", number=True),
+        TextColumn("bound by", prose=True),
     ]
     rows = [
         (

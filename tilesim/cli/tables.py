@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilesim.analysis.table import shown
-from tilesim.cli.console import Column, emit, line, raw, table
+from tilesim.cli.console import TextColumn, emit, line, raw, table
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -41,5 +41,5 @@ def refuse_two_forms(*, as_json: bool, as_csv: bool) -> None:
 
 def show_rows(made: Table) -> None:
     """Print the rows for people; columns in which no row says anything are left out."""
-    columns = [Column(one.short, number=number, prose=one.name in PROSE) for _, one, number in made.told]
+    columns = [TextColumn(one.short, number=number, prose=one.name in PROSE) for _, one, number in made.told]
     table(columns, [[shown(row[place]) for place, *_ in made.told] for row in made.rows])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
-from tilesim.cli.console import Column, emit, heading, line, several, table
+from tilesim.cli.console import TextColumn, emit, heading, line, several, table
 from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, chip_of
 from tilesim.cli.verdict import NO_STYLE
 from tilesim.errors import BadInput
@@ -95,7 +95,7 @@ def show(made: Validation) -> None:
     if made.compared:
         heading("by operator and dtype [% of the measured time]")
         _summaries(
-            (Column("operator"), Column("dtype")),
+            (TextColumn("operator"), TextColumn("dtype")),
             [((operator, dtype), summary) for (operator, dtype), summary in made.groups.items()],
         )
     for (operator, dtype), notes in made.notes.items():
@@ -103,7 +103,7 @@ def show(made: Validation) -> None:
             line(f"{operator} {dtype}: {several(count, 'row')}: {note}")
     if made.families:
         heading("kernels of the vendor's library by class [% of the measured time]")
-        _summaries((Column("class"),), [((name,), summary) for name, summary in made.families.items()])
+        _summaries((TextColumn("class"),), [((name,), summary) for name, summary in made.families.items()])
     _furthest(made.compared)
     _pipes(made)
     _fixed(made.compared)
@@ -141,8 +141,8 @@ def _none(rows: Sequence[Measurement], chip: Chip) -> str:
     return f"no measured row is of {chip.name}; there are rows of: {there or 'nothing'}"
 
 
-def _summaries(names: Sequence[Column], rows: Iterable[tuple[tuple[str, ...], Summary]]) -> None:
-    numbers = [Column(n, number=True) for n in ("rows", "MAPE", "median", "worst", "bias", "rank")]
+def _summaries(names: Sequence[TextColumn], rows: Iterable[tuple[tuple[str, ...], Summary]]) -> None:
+    numbers = [TextColumn(n, number=True) for n in ("rows", "MAPE", "median", "worst", "bias", "rank")]
     shown = [
         (
             *key,
@@ -163,8 +163,8 @@ def _furthest(compared: Sequence[Compared]) -> None:
     if len(compared) > FURTHEST:
         heading("furthest off")
         columns = (
-            Column("row", prose=True),
-            *(Column(n, number=True) for n in ("measured us", "predicted us", "error %")),
+            TextColumn("row", prose=True),
+            *(TextColumn(n, number=True) for n in ("measured us", "predicted us", "error %")),
         )
         rows = [(c.row.text, f"{c.row.time_us:,.2f}", f"{c.predicted_us:,.2f}", f"{c.error:+.1f}") for c in worst]
         table(columns, rows)
@@ -192,7 +192,11 @@ def _pipes(made: Validation) -> None:
         found.setdefault((row.operator, pipe), []).append((predicted / measured - 1) * 100)
     if found:
         heading("times of pipes [% of the measured time]")
-        columns = (Column("operator"), Column("pipe"), *(Column(n, number=True) for n in ("rows", "MAPE", "worst")))
+        columns = (
+            TextColumn("operator"),
+            TextColumn("pipe"),
+            *(TextColumn(n, number=True) for n in ("rows", "MAPE", "worst")),
+        )
         rows = [
             (*key, len(errors), f"{sum(map(abs, errors)) / len(errors):.1f}", f"{max(errors, key=abs):+.1f}")
             for key, errors in found.items()
@@ -216,7 +220,7 @@ def _skipped(skipped: Sequence[tuple[Measurement, str]]) -> None:
     operators = {
         reason: ", ".join(dict.fromkeys(row.operator for row, why in skipped if why == reason)) for reason in counts
     }
-    columns = (Column("rows", number=True), Column("reason", prose=True), Column("operators", prose=True))
+    columns = (TextColumn("rows", number=True), TextColumn("reason", prose=True), TextColumn("operators", prose=True))
     table(columns, [(count, reason, operators[reason]) for reason, count in counts.most_common()])
 
 
@@ -225,15 +229,15 @@ def _fit(fit: Fit) -> None:
     line(f"{several(fit.rows, 'row')} fitted with a mean error of {fit.error:.1f}%; held out, {fit.held_mape:.1f}%")
     for problem in fit.problems:
         line(problem, NO_STYLE)
-    figures = (Column("figure"), Column("before", number=True), Column("after", number=True))
+    figures = (TextColumn("figure"), TextColumn("before", number=True), TextColumn("after", number=True))
     table(figures, [(key, _figure(before), _figure(after)) for key, (before, after) in fit.changed.items()])
     heading("rows that the fit did not see")
-    numbers = [Column(name, number=True) for name in ("rows", "MAPE", "worst")]
+    numbers = [TextColumn(name, number=True) for name in ("rows", "MAPE", "worst")]
     rows = [
         (h.operator, h.dtype, h.rows, f"{h.mape:.1f}", f"{h.worst:+.1f}", "by rows" if h.by == "rows" else "whole")
         for h in fit.held
     ]
-    table((Column("operator"), Column("dtype"), *numbers, Column("held out")), rows)
+    table((TextColumn("operator"), TextColumn("dtype"), *numbers, TextColumn("held out")), rows)
 
 
 def _figure(value: float) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from tilesim.cli.commands import EXIT_NO, EXIT_YES
-from tilesim.cli.console import Column, emit, fields, heading, line, percent, several, size, table
+from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, several, size, table
 from tilesim.errors import TilesimError
 from tilesim.text import TIED
 
 if TYPE_CHECKING:
-    from tilesim.feasibility.inequalities import Balance
+    from tilesim.feasibility.inequalities import EvaluatedInequality
     from tilesim.feasibility.verdict import BufferUse, Verdict
 
 STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
@@ -141,18 +141,18 @@ def _rules(verdict: Verdict, *, everything: bool) -> None:
         )
         for rule in shown
     ]
-    prose = [Column(name, prose=True) for name in ("rule", "expected", "given", "status")]
-    table([Column("ok"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
+    prose = [TextColumn(name, prose=True) for name in ("rule", "expected", "given", "status")]
+    table([TextColumn("ok"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
     if everything and statuses:
         line(f"status of a call that breaks one: {', '.join(f'{s.code}{TIED}{s.name}' for s in statuses)}")
 
 
-def _depends(b: Balance) -> bool:
+def _depends(b: EvaluatedInequality) -> bool:
     """Whether a dim enters the left side; a fixed tile needs the same bytes whatever the shape."""
     return bool(b.inequality.left.names() - set(b.inequality.minimum))
 
 
-def _limiting(verdict: Verdict) -> Balance | None:
+def _limiting(verdict: Verdict) -> EvaluatedInequality | None:
     """The inequality that a larger shape would break first: the one that depends on it with the smallest share left."""
     ours = [b for b in verdict.inequalities if _depends(b) and b.right_bytes > 0 and b.memory in ON_CHIP]
     return min(ours, key=lambda b: b.slack_bytes / b.right_bytes, default=verdict.tightest)
@@ -162,7 +162,7 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
     """Print the inequalities that depend on the shape or decide."""
     limit = _limiting(verdict)
 
-    def matters(b: Balance) -> bool:
+    def matters(b: EvaluatedInequality) -> bool:
         return _depends(b) or b.slack_bytes < 0 or b is limit
 
     shown = [b for b in verdict.inequalities if everything or matters(b)]
@@ -170,12 +170,12 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
     tiles = "tiles by hand" if verdict.tiles else "the smallest tiles"
     heading(f"buffers against memory, at {tiles} [bytes]")
     columns = (
-        Column("phase", prose=True),
-        Column("memory"),
-        Column("inequality", prose=True, last=True),
-        Column("needs", number=True),
-        Column("has", number=True),
-        Column("to spare", number=True),
+        TextColumn("phase", prose=True),
+        TextColumn("memory"),
+        TextColumn("inequality", prose=True, last=True),
+        TextColumn("needs", number=True),
+        TextColumn("has", number=True),
+        TextColumn("to spare", number=True),
     )
     rows = [(b.phase, b.memory, _formula(b.text), b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown]
     table(columns, rows, ["red" if b.slack_bytes < 0 else "" for b in shown])
@@ -199,12 +199,12 @@ def _buffers(buffers: Sequence[BufferUse], *, everything: bool) -> None:
     heading("buffers, largest first [bytes]")
     shown = buffers if everything else buffers[:SHOWN_BUFFERS]
     columns = (
-        Column("buffer"),
-        Column("phase", prose=True),
-        Column("memory"),
-        Column("holds", prose=True),
-        Column("bytes", number=True),
-        Column("share", number=True),
+        TextColumn("buffer"),
+        TextColumn("phase", prose=True),
+        TextColumn("memory"),
+        TextColumn("holds", prose=True),
+        TextColumn("bytes", number=True),
+        TextColumn("share", number=True),
     )
     table(columns, [(b.name, b.phase, b.memory, _holds(b), b.bytes, percent(b.share)) for b in shown])
     if len(buffers) > len(shown):

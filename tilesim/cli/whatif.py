@@ -55,9 +55,9 @@ def whatif(  # noqa: PLR0913 - one argument an option
 ) -> int:
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
     from tilesim.analysis.ranges import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.analysis.sensitivity import weighed  # noqa: PLC0415
-    from tilesim.analysis.solve import solved  # noqa: PLC0415
-    from tilesim.analysis.whatif import varied  # noqa: PLC0415
+    from tilesim.analysis.sensitivity import sensitivity_of  # noqa: PLC0415
+    from tilesim.analysis.solve import solve_of  # noqa: PLC0415
+    from tilesim.analysis.whatif import whatif_of  # noqa: PLC0415
     from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
 
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
@@ -79,7 +79,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
     wanted = asked(op, words, chip, None, chips, dtype)
     sizes = tiles_of(tiles)
     if solve is not None:
-        answer = solved(wanted.call, wanted.chip, solve, time_us, sizes)
+        answer = solve_of(wanted.call, wanted.chip, solve, time_us, sizes)
         trust = {} if time_us is None else {"accuracy": str(known_accuracy(wanted.call, wanted.chip, sizes))}
         if as_json:
             emit(answer.to_json() | trust)
@@ -91,7 +91,9 @@ def whatif(  # noqa: PLR0913 - one argument an option
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
         made = (
-            varied(wanted.call, wanted.chip, settings, sizes) if settings else weighed(wanted.call, wanted.chip, sizes)
+            whatif_of(wanted.call, wanted.chip, settings, sizes)
+            if settings
+            else sensitivity_of(wanted.call, wanted.chip, sizes)
         )
     if plot is not None:
         from tilesim.render.plot import sweep_curves, tornado, write_figure  # noqa: PLC0415 - matplotlib loads when it draws

@@ -22,13 +22,13 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execution.run import run
-from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.operators.operator import INPUT, Operator
 from tilesim.operators.shapes import TensorSpec
 from tilesim.operators.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, Status
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.planning.plan import Plan, planned, refusal
+from tilesim.planning.plan import Plan, plan_of, refusal
 
 FIRST_CALL = "GetWorkspaceSize"
 """What the name of the first call ends in."""
@@ -126,13 +126,13 @@ def get_workspace_size(
     values = _sorted_out(op, parameters, named)
     device = chip if isinstance(chip, Chip) else load_chip(chip)
     call = bind(op, values)
-    verdict = judged(call, device)
+    verdict = verdict_of(call, device)
     if verdict.status is None:
         raise refusal(verdict)
     refused = _refused(op, verdict, values)
     if refused is not None:
         return refused, 0, None
-    plan = planned(call, device)
+    plan = plan_of(call, device)
     tensors = {name: value for name, value in values.items() if name in op.arguments}
     return Returned.of(SUCCESS, verdict.note, verdict=verdict), plan.workspace_bytes, Executor(plan, tensors)
 

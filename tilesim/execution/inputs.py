@@ -18,7 +18,7 @@ from tilesim.operators.calls import size_of
 from tilesim.operators.operator import INPUT, Argument, Call, Operator
 from tilesim.operators.shapes import TensorSpec, whole_number
 from tilesim.ops import load_operator
-from tilesim.planning.plan import planned
+from tilesim.planning.plan import plan_of
 from tilesim.program.dtypes import DTYPES, FLOATS, dtype_named, in_dtype, is_float, itemsize, numpy_dtype, rounded
 
 Array = Any
@@ -110,7 +110,7 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     specs = {name: call.specs[name] for name in shared}
     absent = {t.name: None for t in forward.tensors if t.role == INPUT and t.option and t.name not in shared}
     known = {a.name: call.attributes[a.name] for a in forward.attributes if a.name in call.attributes}
-    made = run(planned(bind(forward, {**specs, **absent, **known}, dtype=call.dtype), chip), shared).outputs
+    made = run(plan_of(bind(forward, {**specs, **absent, **known}, dtype=call.dtype), chip), shared).outputs
     return {t.name: drawn[t.name] if t.name in drawn else made[t.name] for t in wanted}
 
 

@@ -31,7 +31,7 @@ from tilesim.program.sizes import Size
 
 Array = Any
 Env = dict[str, Any]
-Block = Callable[[Env], None]
+Body = Callable[[Env], None]
 FRACTAL = 16
 """Operands of mmad are padded to it in m and n: BLAS sums a single row in another order."""
 
@@ -132,7 +132,7 @@ class Worker:
         return Slots([self.arenas[place.space][s : s + size].view(dtype).reshape(shape) for s in starts])
 
     # ---------------------------------------------------------------- from the recorded tree to closures
-    def _block(self, body: Sequence[Instr | Loop]) -> Block:
+    def _block(self, body: Sequence[Instr | Loop]) -> Body:
         parts = [self._instruction(node) if isinstance(node, Instr) else self._loop(node) for node in body]
 
         def run(env: Env) -> None:
@@ -141,7 +141,7 @@ class Worker:
 
         return run
 
-    def _loop(self, loop: Loop) -> Block:
+    def _loop(self, loop: Loop) -> Body:
         inner = self._block(loop.body)
         names = [f"{loop.name}.{what}" for what in ("start", "size", "after", "before", "index", "row")]
         start, size, after, before, index, row = names
@@ -165,7 +165,7 @@ class Worker:
 
         return run
 
-    def _instruction(self, instr: Instr) -> Block:
+    def _instruction(self, instr: Instr) -> Body:
         row = ISA[instr.op]
         meaning = row.meaning
         padded = instr.op == "mmad"

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Sequence
 
 from tilesim.chip.chip import Chip
-from tilesim.feasibility.inequalities import Balance, Inequality, inequalities
-from tilesim.operators.calls import lifted, unknown_sizes
+from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, inequalities
+from tilesim.operators.calls import nonempty_call, unknown_sizes
 from tilesim.operators.operator import Call, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.program.recorder import Kernel
@@ -28,16 +28,16 @@ def exists(call: Call, chip: Chip) -> bool:
     return call.dtype in call.operator.dtypes.get(chip.family, ())
 
 
-def balances(call: Call, chip: Chip) -> list[Balance]:
+def balances(call: Call, chip: Chip) -> list[EvaluatedInequality]:
     """Every inequality at the sizes of a call, an empty axis as one of 1: documents ask for the same capacity then.
 
     There are none where a size is not known or below its least.
     """
     if not call.complete:
         return []
-    whole = lifted(call)
+    whole = nonempty_call(call)
     env = whole.env
-    return [Balance(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(whole, chip)]
+    return [EvaluatedInequality(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(whole, chip)]
 
 
 def undecided(call: Call, chip: Chip) -> list[str]:

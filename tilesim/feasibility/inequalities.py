@@ -113,7 +113,7 @@ def _pool(phase: Phase, name: str, minimum: Mapping[str, int]) -> Inequality:
 
 
 @dataclass(frozen=True)
-class Balance:
+class EvaluatedInequality:
     """An inequality at the sizes of a call: both sides in bytes, at the smallest tiles."""
 
     inequality: Inequality

@@ -11,8 +11,8 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadChip
 from tilesim.feasibility.evaluate import exists, limits_of, passes
-from tilesim.feasibility.inequalities import Balance
-from tilesim.operators.calls import lifted, resized, retensored
+from tilesim.feasibility.inequalities import EvaluatedInequality
+from tilesim.operators.calls import nonempty_call, resized, retensored
 from tilesim.operators.operator import Call, Dimension, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec
@@ -75,7 +75,7 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
 
     None if no value is; UNLIMITED if nothing limits it.
     """
-    call = lifted(call)
+    call = nonempty_call(call)
     rules = [rule for rule in rules_of(call.operator) if dim.name in rule.over]
     others = {name: value for name, value in call.dims.items() if name != dim.name}
     slacks: dict[str, list[Size]] = {}
@@ -113,7 +113,7 @@ def limits(call: Call, chip: Chip) -> dict[str, int | None]:
 def tile_limits(call: Call, chip: Chip) -> dict[str, int | None]:
     """The largest tile that each phase with one tile has room for, by "phase.tile", however long its axis is."""
     found: dict[str, int | None] = {}
-    call = lifted(call)
+    call = nonempty_call(call)
     env = call.env
     for inequality in limits_of(call, chip):
         names = list(inequality.minimum)
@@ -132,7 +132,7 @@ def _room(slack: Size, tile: str) -> Callable[[int], bool]:
     return lambda elements: bool(slack.bind({tile: elements}) >= 0)
 
 
-def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[Balance]) -> list[Remedy]:
+def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]) -> list[Remedy]:
     """Every remedy that was found and checked, the smallest change first."""
     found = [
         *_tensors(call, chip, broken),
@@ -144,7 +144,9 @@ def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequenc
     return list({remedy.text: remedy for remedy in found}.values())
 
 
-def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[Balance]) -> Iterator[Remedy]:
+def _dims(
+    call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]
+) -> Iterator[Remedy]:
     """Other values of one dim: the nearest legal ones, the largest among them; of several dims if one is not enough."""
     if len(call.dims) < len(call.operator.dims):
         return
@@ -176,7 +178,7 @@ def _dims(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[B
 def _partners(call: Call, chip: Chip, name: str) -> str:
     """The other dims that the limit of a dim depends on, with their values."""
     with_it = {n for rule in rules_of(call.operator) if name in rule.over for n in rule.over}
-    for inequality in limits_of(lifted(call), chip):
+    for inequality in limits_of(nonempty_call(call), chip):
         names = inequality.left.names() | inequality.right.names()
         with_it |= names if name in names else set()
     return ", ".join(f"{n} = {v}" for n, v in call.dims.items() if n in with_it and n != name)
@@ -222,7 +224,9 @@ def _chips(call: Call, chip: Chip) -> Iterator[Remedy]:
             yield Remedy(f"chip {name}", chip=name)
 
 
-def _unified_buffer(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[Balance]) -> Iterator[Remedy]:
+def _unified_buffer(
+    call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]
+) -> Iterator[Remedy]:
     """The smallest unified buffer that would be enough."""
     if not (failing or any(f.parameter == "platform" and f.status for f in broken)):
         return

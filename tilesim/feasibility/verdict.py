@@ -12,11 +12,11 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import balances, findings
-from tilesim.feasibility.inequalities import Balance
+from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import Remedy, limits, remedies
 from tilesim.notebook_repr import Shown
 from tilesim.operators.binding import Given, bind
-from tilesim.operators.calls import lifted, unknown_sizes
+from tilesim.operators.calls import nonempty_call, unknown_sizes
 from tilesim.operators.operator import Call, Finding, Operator
 from tilesim.operators.status import SUCCESS, Status
 from tilesim.ops import load_operator
@@ -61,7 +61,7 @@ class Verdict(Shown):
     dtype: str
     options: Mapping[str, bool]
     rules: tuple[Finding, ...]
-    inequalities: tuple[Balance, ...]
+    inequalities: tuple[EvaluatedInequality, ...]
     parameter: str
     """What the first broken rule is about."""
     tiling_check: str
@@ -82,17 +82,17 @@ class Verdict(Shown):
             return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
         if self.ok and self.tiling_check:
             return f"the vendor's tiling would fail its check '{self.tiling_check}', but is not asked"
-        if self.ok and self.weighed is not self.call and not self.call.operator.record(self.call, self.on).phases:
+        if self.ok and self.nonempty_call is not self.call and not self.call.operator.record(self.call, self.on).phases:
             return "nothing is launched without elements; buffers are those of axes of 1"
         return ""
 
     @functools.cached_property
-    def weighed(self) -> Call:
+    def nonempty_call(self) -> Call:
         """The call whose inequalities it has: without tiles by hand, the one with axes of 1 for those without elements.
 
         Its kernel may be another one than that of the call.
         """
-        return self.call if self.tiles else lifted(self.call)
+        return self.call if self.tiles else nonempty_call(self.call)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -100,19 +100,19 @@ class Verdict(Shown):
         return tuple(rule for rule in self.rules if not rule.ok)
 
     @property
-    def failing(self) -> tuple[Balance, ...]:
+    def failing(self) -> tuple[EvaluatedInequality, ...]:
         """The inequalities that do not hold, the worst first."""
         return tuple(sorted((b for b in self.inequalities if b.slack_bytes < 0), key=lambda b: b.slack_bytes))
 
     @property
-    def tightest(self) -> Balance | None:
+    def tightest(self) -> EvaluatedInequality | None:
         """The inequality of a memory with the least slack."""
         return min(_of_memories(self.inequalities), key=lambda b: b.slack_bytes, default=None)
 
     @functools.cached_property
     def buffers(self) -> tuple[BufferUse, ...]:
         """Every buffer, the largest first."""
-        env = self.weighed.env
+        env = self.nonempty_call.env
         rows = [
             _use(buffer, b.phase, b.memory, size.bind({**b.inequality.minimum, **env}), b.right_bytes)
             for b in self.inequalities
@@ -120,7 +120,7 @@ class Verdict(Shown):
         ]
         if self.inequalities:
             visible = self.on.memory.ub.visible_bytes
-            statics = self.weighed.operator.record(self.weighed, self.on).statics
+            statics = self.nonempty_call.operator.record(self.nonempty_call, self.on).statics
             rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 
@@ -226,10 +226,10 @@ def check(
     is broken already; a size that the operator refuses is a verdict.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return judged(call, chip if isinstance(chip, Chip) else load_chip(chip))
+    return verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip))
 
 
-def judged(call: Call, chip: Chip) -> Verdict:
+def verdict_of(call: Call, chip: Chip) -> Verdict:
     """The verdict on a call that is already made. Raises BadInput for sizes that it lacks and that would decide."""
     rules = findings(call, chip)
     broken = [rule for rule in rules if not rule.ok]
@@ -245,7 +245,7 @@ def judged(call: Call, chip: Chip) -> Verdict:
         verdict, status = "overflow", call.operator.overflow
     else:
         verdict, status = ("caution" if near else "fits"), SUCCESS
-    failed = [*broken, *(f for rule in call.operator.unasked if not (f := rule.apply(call, chip)).ok)]
+    failed = [*broken, *(f for rule in call.operator.tiling_only_rules if not (f := rule.apply(call, chip)).ok)]
     tiled = min(((rule.tiling, rule.parameter) for rule in failed if rule.tiling), default=((0, ""), ""))
     return Verdict(
         ok=verdict in ("fits", "caution"),
@@ -266,7 +266,7 @@ def judged(call: Call, chip: Chip) -> Verdict:
     )
 
 
-def _of_memories(sides: list[Balance] | tuple[Balance, ...]) -> list[Balance]:
+def _of_memories(sides: list[EvaluatedInequality] | tuple[EvaluatedInequality, ...]) -> list[EvaluatedInequality]:
     """The inequalities of real memories; what an operator keeps back may be used to the last byte."""
     spaces = {space for some in isa.SPACES.values() for space in some}
     return [b for b in sides if b.memory in spaces]

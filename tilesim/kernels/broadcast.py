@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import EMPTY, UNIT, Tile, copy_elements, flat_tiles
+from tilesim.kernels.elementwise import EMPTY, UNIT, ElementTile, copy_elements, flat_tiles
 from tilesim.kernels.rows import LONG, NARROW, rows_of_a_copy
 from tilesim.operators.operator import Call, Option
 from tilesim.operators.shapes import BOTH, FIRST, SECOND, Merged, merged
@@ -128,7 +128,7 @@ def _wide(k: Kernel) -> bool:
     return k.dtype == "bfloat16"
 
 
-def _result(k: Kernel, t: Tile) -> Buffer:
+def _result(k: Kernel, t: ElementTile) -> Buffer:
     return t.room("y") if _wide(k) else t.buffer("yOut", k.dtype, t.slots)
 
 
@@ -149,7 +149,7 @@ def _one_value(k: Kernel, p: Phase, scalar: str) -> None:
     """All elements of one operand and the one value of the other, which is loaded once a core."""
     one, other = ("x2", "x1") if k.variant == FIRST else ("x1", "x2")
     whole = k.shaped(one, 1)
-    value = Tile(k, p, lambda _: whole[:], (Size.of(1),)).load(one, widen=_wide(k))
+    value = ElementTile(k, p, lambda _: whole[:], (Size.of(1),)).load(one, widen=_wide(k))
     _gap(k, p)
     for t in flat_tiles(k, p, slots=_slots(k)):
         t.store(p.emit(scalar, t.load(other, widen=_wide(k)), value[0], out=_result(k, t)), "y")
@@ -205,7 +205,7 @@ class _Grid:
         axis, *rest = axes
         last = "block" if self.long else "row"
         name = {self.row: last, self.column: "column"}.get(axis, f"axis{axis + 1}")
-        split = "ceil" if self.split == f"axis{axis + 1}" else ""
+        split = "block" if self.split == f"axis{axis + 1}" else ""
         unit = self.step if split else 1
         for n in self.p.loop(name, self.sizes[axis], self.tiles.get(axis, 1), split=split, unit=unit):
             self.at[axis] = n
@@ -226,13 +226,13 @@ class _Grid:
             _gap(self.k, self.p)
         return self._of(name, inner).load(name, widen=_wide(self.k))
 
-    def _of(self, name: str, inner: Sequence[int]) -> Tile:
+    def _of(self, name: str, inner: Sequence[int]) -> ElementTile:
         """The part of a tensor that belongs to the tile, with the axes `inner` that it has."""
         axes = self.axes[name]
         key = tuple(self.at[i] if i in inner else self.at[i].start for i in axes)
         shape = tuple(self.at[i].size for i in axes if i in inner)
         side_by_side = shape if self.narrow and len(shape) > 1 else None
-        return Tile(self.k, self.p, lambda tensor: tensor[key], shape, _slots(self.k), side_by_side)
+        return ElementTile(self.k, self.p, lambda tensor: tensor[key], shape, _slots(self.k), side_by_side)
 
     def _tile(self, op: str) -> None:
         tile = self._of("y", self.inner)

@@ -63,7 +63,7 @@ def copy_elements(dtype: str) -> Size:
 
 
 @dataclass(frozen=True)
-class Tile:
+class ElementTile:
     """One tile of a phase: loads and stores of the same part of every tensor, in float32 where they are narrower."""
 
     kernel: Kernel
@@ -112,7 +112,7 @@ def flat_tiles(
     cap: int | None = None,
     cap_reason: str = "no larger copy gains anything",
     share: Size | None = None,
-) -> Iterator[Tile]:
+) -> Iterator[ElementTile]:
     """The one symbolic tile of a phase over all elements, at most a good copy of every tensor or `cap` elements.
 
     Cores share the elements out in multiples of `share`, or of a vector and a request to the memory.
@@ -122,8 +122,8 @@ def flat_tiles(
     most = copy_elements(k.dtype) if cap is None else Size.of(cap)
     unit = max(UNIT, REQUEST_BYTES // dtypes.itemsize(k.dtype))
     tile = p.tile("elements", most, unit, cap_reason)
-    for n in p.loop("x", whole, tile, split="ceil", unit=unit if share is None else share):
-        yield Tile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
+    for n in p.loop("x", whole, tile, split="block", unit=unit if share is None else share):
+        yield ElementTile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
 
 
 def variant_of_one_shape(call: Call, _: Chip) -> str:

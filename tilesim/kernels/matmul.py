@@ -38,9 +38,9 @@ def matmul(  # noqa: PLR0913 - the choices of a product
         tm, tn = p.tile("m", rows, FRACTAL), p.tile("n", columns, FRACTAL)
         tk = p.tile("k1", depth, k_block)
         run = depth if group is None else group
-        for g in p.loop("group", depth, run, split="balanced", unit=run):
-            for i in p.loop("mi", rows, tm, split="balanced", unit=tm):
-                for j in p.loop("ni", columns, tn, split="balanced", unit=tn):
+        for g in p.loop("group", depth, run, split="block_balanced", unit=run):
+            for i in p.loop("mi", rows, tm, split="block_balanced", unit=tm):
+                for j in p.loop("ni", columns, tn, split="block_balanced", unit=tn):
                     c = p.buffer("c", (i.size, j.size), slots=l0c_slots, space="l0c")
                     total = p.clear(0.0, out=c)
                     for outer in p.loop("k", g.size, tk, carry=(c,)):

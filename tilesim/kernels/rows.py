@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import UNIT, Tile, copy_elements
+from tilesim.kernels.elementwise import UNIT, ElementTile, copy_elements
 from tilesim.program import dtypes
 from tilesim.program.buffers import BLOCK_BYTES, Range, Tensor, View, view
 from tilesim.program.recorder import Kernel, Phase, Target
@@ -22,7 +22,7 @@ LONG = "long"
 
 
 @dataclass(frozen=True)
-class RowTile(Tile):
+class RowTile(ElementTile):
     """A tile of whole rows; `of_row` is the part of a tensor that has one value a row."""
 
     of_row: Callable[[Tensor], View] = view
@@ -37,7 +37,7 @@ def row_variant(chip: Chip, dtype: str, row: int, bytes_per_element: int, reside
 
 def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> Iterator[RowTile]:
     """The one symbolic tile of a phase over `rows` whole rows of `row` elements."""
-    for n in p.loop("row", rows, p.tile("rows"), split="ceil"):
+    for n in p.loop("row", rows, p.tile("rows"), split="block"):
         side_by_side = (n.size, row) if k.variant == NARROW else None
         yield RowTile(
             k,
@@ -81,11 +81,11 @@ def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) ->
     """
     most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
     if parts:
-        for c in p.loop("column", row, part_tile(p, "columns", row, parts), split="dealt", rows=rows):
+        for c in p.loop("column", row, part_tile(p, "columns", row, parts), split="cyclic", rows=rows):
             yield Range(c.row, ONE), c
         return
     columns = p.tile("columns", most, block, "no larger copy gains anything")
     pitch = align(columns, block)
-    for n in p.loop("row", rows, rows_of_a_copy(k, p, pitch), split="ceil"):
+    for n in p.loop("row", rows, rows_of_a_copy(k, p, pitch), split="block"):
         for c in p.loop("column", row, columns):
             yield n, c

@@ -85,7 +85,7 @@ SCATTERED = 6
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOut:
     """Errors of rows that the fit did not see, in percent, of one operator and dtype."""
 
     operator: str
@@ -105,7 +105,7 @@ class Fit:
 
     chip: Chip = field(repr=False)
     changed: Mapping[str, tuple[float, float]]
-    held: tuple[Held, ...]
+    held: tuple[HeldOut, ...]
     rows: int
     error: float
     """Mean absolute error of the fitted rows [%]."""
@@ -135,7 +135,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Point:
+class FitPoint:
     """A row with its plan."""
 
     row: Measurement
@@ -160,7 +160,7 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
     keys = [key for key in keys if any(p.cube == (key in CUBE) for p in points)]
     if not points or not keys:
         raise BadInput("fit", [f"no row of {chip.name} is of an operator that has figures to fit"])
-    now, held, problems = chip, list[Held](), list[str]()
+    now, held, problems = chip, list[HeldOut](), list[str]()
     for kind in ("vector", "cube"):
         mine = [p for p in points if p.cube == (kind == "cube")]
         own = [key for key in keys if (key in CUBE) == (kind == "cube")]
@@ -180,7 +180,7 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
     return Fit(final, changed, tuple(held), len(points), fmean(errors) * 100, tuple(problems))
 
 
-def points_of(rows: Sequence[Measurement], chip: Chip) -> list[Point]:
+def points_of(rows: Sequence[Measurement], chip: Chip) -> list[FitPoint]:
     """The library kernels among the rows that can be planned, or the samples if there are none."""
     known = [r for r in rows if r.case is not None]
     library = [r for r in known if r.library]
@@ -193,14 +193,14 @@ def points_of(rows: Sequence[Measurement], chip: Chip) -> list[Point]:
         if made is not None and made.plan is not None:
             name = made.plan.operator.name
             own = row.library and (name in chip.kernels or not chip.kernels)
-            points.append(Point(row, made.plan, name if own else ""))
+            points.append(FitPoint(row, made.plan, name if own else ""))
     return points
 
 
 class Problem:
     """Rows of one kind of cores and the figures that their times depend on."""
 
-    def __init__(self, points: Sequence[Point], chip: Chip, keys: Sequence[str]) -> None:
+    def __init__(self, points: Sequence[FitPoint], chip: Chip, keys: Sequence[str]) -> None:
         self.points, self.chip, self.keys = points, chip, tuple(keys)
         self.kernels = tuple(dict.fromkeys(p.kernel for p in points if p.kernel))
         others = [chip.get(other) if other else 1.0 for other, *_ in (BOUNDS[key] for key in keys)]
@@ -290,7 +290,7 @@ class Problem:
                 return ends[0].x, True
         return ends[0].x, False
 
-    def held_out(self) -> tuple[list[Held], list[str]]:
+    def held_out(self) -> tuple[list[HeldOut], list[str]]:
         """The errors of every group of rows, predicted by fits to the others, and which of those did not settle."""
         groups: dict[tuple[str, str], list[int]] = {}
         for i, p in enumerate(self.points):
@@ -318,10 +318,10 @@ class Problem:
         return keep
 
 
-def _held(key: tuple[str, str], errors: Sequence[float], *, by_rows: bool) -> Held:
+def _held(key: tuple[str, str], errors: Sequence[float], *, by_rows: bool) -> HeldOut:
     sizes = [abs(e) for e in errors]
     worst = round(float(errors[sizes.index(max(sizes))]), 2)
-    return Held(
+    return HeldOut(
         *key, len(errors), round(fmean(sizes), 2), "rows" if by_rows else "group", worst, round(median(sizes), 2)
     )
 
@@ -347,7 +347,7 @@ def _with(
     return Chip.model_validate(data)
 
 
-def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[Point], errors: Sequence[float]) -> Chip:
+def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[FitPoint], errors: Sequence[float]) -> Chip:
     """The chip whose fitted tables say so, with how many rows they rest on and how well these fit."""
     data = chip.model_dump(by_alias=True)
 

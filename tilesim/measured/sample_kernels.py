@@ -38,8 +38,8 @@ def copy_in(*, together: bool = False) -> Operator:
             sink = p.buffer("sink", (1, BLOCK), k.dtype)
             seen = p.fill(0.0, out=sink)
             kept = k.workspace("seen", (p.cores, BLOCK), k.dtype)
-            for _ in p.loop("pass", PASSES, split="ceil", carry=(sink,)) if together else (None,):
-                for r in p.loop("row", ROWS, rows, split="" if together else "ceil", carry=(sink,)):
+            for _ in p.loop("pass", PASSES, split="block", carry=(sink,)) if together else (None,):
+                for r in p.loop("row", ROWS, rows, split="" if together else "block", carry=(sink,)):
                     slots = 2 if k.options["double_buffer"] else 1
                     x = p.buffer("xIn", (rows, columns), k.dtype, slots=slots)
                     for c in p.loop("column", COLUMNS, columns, carry=(x,)):

@@ -144,7 +144,7 @@ def _tells(axes: Iterable[frozenset[str]], known: set[str], wanted: set[str], sh
     return bool(wanted & set(_alone((axis for axis in axes if axis not in told), known)))
 
 
-def lifted(call: Call) -> Call:
+def nonempty_call(call: Call) -> Call:
     """The call with no dim below its least or below 1."""
     least = {d.name: max(d.least, 1) for d in call.operator.dims}
     changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}

@@ -202,7 +202,7 @@ class Operator:
     options: Sequence[Option] = ()
     attributes: Sequence[Attribute] = ()
     rules: Sequence[Rule] = ()
-    unasked: Sequence[Rule] = ()
+    tiling_only_rules: Sequence[Rule] = ()
     """What the vendor's tiling function refuses although the first call accepts it, and does not ask the function."""
     split: str = ""
     """The attribute that says which axis stands between two folded runs."""

@@ -61,7 +61,7 @@ def long_rows(k: Kernel) -> None:
     """Two passes over every row, of which not one fits."""
     x, y, scales = k["x"].reshape(ROWS, ROW), k["y"].reshape(ROWS, ROW), k["scale"].reshape(ROWS)
     with k.vector("dynamic_quant", "two passes over rows that do not fit") as p:
-        for n in p.loop("row", ROWS, split="ceil"):
+        for n in p.loop("row", ROWS, split="block"):
             largest = p.buffer("largest", 1)
             most = p.fill(0.0, out=largest)
             for c in column_tiles(k, p, ROW, carry=(largest,)):

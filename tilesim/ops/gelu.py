@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tilesim.kernels.elementwise import Tile, flat_tiles, pointwise
+from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
 from tilesim.operators.operator import Option
 from tilesim.program.buffers import Value
 from tilesim.program.recorder import Kernel
@@ -18,7 +18,7 @@ POLYNOMIAL = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """Of t = 1 / (1 + 0.3275911 z), highest power first."""
 
 
-def tanh_form(t: Tile, x: Value) -> Value:
+def tanh_form(t: ElementTile, x: Value) -> Value:
     """The tanh form."""
     p, y = t.phase, t.room("y")
     cubed = p.muls(p.mul(p.mul(x, x, out=y), x, out=y), 0.044715, out=y)
@@ -26,7 +26,7 @@ def tanh_form(t: Tile, x: Value) -> Value:
     return p.div(x, p.adds(p.exp(u, out=y), 1.0, out=y), out=y)
 
 
-def exact_form(t: Tile, x: Value) -> Value:
+def exact_form(t: ElementTile, x: Value) -> Value:
     """max(x, 0) - |x|/2 * erfc(|x|/sqrt(2))."""
     p, y = t.phase, t.room("y")
     size, ratio = p.abs(x, out=t.buffer("size")), t.buffer("ratio")

@@ -33,7 +33,7 @@ def kernel(k: Kernel) -> None:
     with k.vector("forward") as p:
         parts = parts_of(k.variant)
         if parts:
-            for t in p.loop("block", HALF, part_tile(p, "part", HALF, parts), split="dealt", rows=X.size):
+            for t in p.loop("block", HALF, part_tile(p, "part", HALF, parts), split="cyclic", rows=X.size):
                 gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])
         else:
             for t in p.loop("row", X.size, p.tile("rows"), split=True):

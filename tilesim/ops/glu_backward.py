@@ -84,12 +84,12 @@ def fused(k: Kernel, *, big: bool) -> None:
     grad_out = k["gradOut"].reshape(X.size, HALF)
     with k.vector("backward") as p:
         if big:
-            for t in p.loop("block", HALF, p.tile("part"), split="dealt", rows=X.size):
+            for t in p.loop("block", HALF, p.tile("part"), split="cyclic", rows=X.size):
                 halves = gradients(p, own[t.row, 0, t], own[t.row, 1, t], grad_out[t.row, t])
                 for i, half in enumerate(halves):
                     p.store(half, out[t.row, i, t])
         else:
-            for t in p.loop("row", X.size, p.tile("rows"), split="ceil"):
+            for t in p.loop("row", X.size, p.tile("rows"), split="block"):
                 halves = gradients(p, own[t, 0], own[t, 1], grad_out[t])
                 for i, half in enumerate(halves):
                     p.store(half, out[t, i])
@@ -155,7 +155,7 @@ def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor
         tile = part_tile(p, "part", HALF, parts) if parts else p.tile("rows")
         for i, (source, source_half, target, target_half) in enumerate(moves):
             if parts:
-                for t in p.loop(f"half{i}", HALF, tile, split="dealt", rows=X.size):
+                for t in p.loop(f"half{i}", HALF, tile, split="cyclic", rows=X.size):
                     read = source[t.row, t] if source_half is None else source[t.row, source_half, t]
                     p.store(p.load(read), target[t.row, t] if target_half is None else target[t.row, target_half, t])
             else:
@@ -358,7 +358,7 @@ composed = Operator(
         Rule("ub", TILING_ERROR, _something_left, "platform", tiling=(1, "ub")),
         Rule("rows of a buffer", TILING_ERROR, _a_row_fits, "platform", tiling=(6, "group")),
     ),
-    unasked=(
+    tiling_only_rules=(
         Rule("ub of the kernel", None, _ub_of_kernel, "platform", tiling=(1, "ub")),
         Rule("self dtype of the kernel", None, _dtype_of_kernel, "self", tiling=(2, "dtype")),
         Rule("self elements", None, _has_elements, "self", tiling=(5, "empty")),

@@ -55,7 +55,7 @@ def kernel(k: Kernel) -> None:
     x, weight = k["x"], k["weight"].reshape(TAPS, H.size)
     with k.vector("forward") as p:
         rows = p.tile("rows", S.size)
-        for h in p.loop("h", H.size, LANES, split="dealt", unit=LANES, rows=B.size):
+        for h in p.loop("h", H.size, LANES, split="cyclic", unit=LANES, rows=B.size):
             taps = p.load(weight[:, h], name="weightIn")
             for s in p.loop("s", S.size, rows, even=True, lead=TAPS - 1):
                 missing = TAPS - 1 - s.before

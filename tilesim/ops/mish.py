@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.kernels.elementwise import Tile, flat_tiles, pointwise
+from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
 from tilesim.operators.reference import Arrays, Numbers
 from tilesim.program.buffers import Value
 from tilesim.program.recorder import Kernel
@@ -15,7 +15,7 @@ from tilesim.program.recorder import Kernel
 MOST_ELEMENTS = 2048
 
 
-def softplus(t: Tile, x: Value) -> Value:
+def softplus(t: ElementTile, x: Value) -> Value:
     """ln(1 + e^x) = max(x, 0) + log1p(u) with u = e^-|x|; log1p(u) = ln(w) * u / (w - 1) with w = 1 + u."""
     p = t.phase
     small, log, rest = t.buffer("power"), t.buffer("log"), t.buffer("rest")
@@ -28,7 +28,7 @@ def softplus(t: Tile, x: Value) -> Value:
     return p.add(near, p.maxs(x, 0.0, out=rest), out=log)
 
 
-def tanh(t: Tile, x: Value) -> Value:
+def tanh(t: ElementTile, x: Value) -> Value:
     """1 - 2 / (1 + e^2x), for x that is not negative; 2x is kept where e^2x is finite."""
     p, y = t.phase, x
     e = p.exp(p.muls(p.mins(y, 40.0, out=y), 2.0, out=y), out=y)

@@ -66,7 +66,7 @@ def long_rows(k: Kernel) -> None:
     """Two passes over every row, of which not one fits."""
     x, y, rstd = k["x"].reshape(ROWS, ROW), k["y"].reshape(ROWS, ROW), k["rstd"].reshape(ROWS)
     with k.vector("rms_norm", "two passes over rows that do not fit") as p:
-        for n in p.loop("row", ROWS, split="ceil"):
+        for n in p.loop("row", ROWS, split="block"):
             total = p.buffer("total", 1)
             sums = p.fill(0.0, out=total)
             for c in column_tiles(k, p, ROW, carry=(total,)):

@@ -75,7 +75,7 @@ def long_rows(k: Kernel) -> None:
     """Three passes over every row, of which not one fits."""
     x, y = k["x"].reshape(ROWS, AXIS), k["y"].reshape(ROWS, AXIS)
     with k.vector("softmax", "three passes over rows that do not fit") as p:
-        for n in p.loop("row", ROWS, split="ceil"):
+        for n in p.loop("row", ROWS, split="block"):
             largest, total = p.buffer("largest", 1), p.buffer("total", 1)
             most = p.fill(-math.inf, out=largest)
             for c in column_tiles(k, p, AXIS, carry=(largest,)):
@@ -108,8 +108,8 @@ def along_axis(k: Kernel, columns: int, *, once: bool, by_rows: bool) -> None:
     x, y = k["x"].reshape(ROWS, AXIS, INNER), k["y"].reshape(ROWS, AXIS, INNER)
     with k.vector("softmax", "all of the axis" if once else "two passes over the axis") as p:
         depth = AXIS if once else p.tile("depth", ceil_div(copy_elements(k.dtype), columns))
-        for x_row in p.loop("row", ROWS, split="ceil" if by_rows else ""):
-            for c in p.loop("column", INNER, columns, split="" if by_rows else "ceil", unit=columns):
+        for x_row in p.loop("row", ROWS, split="block" if by_rows else ""):
+            for c in p.loop("column", INNER, columns, split="" if by_rows else "block", unit=columns):
                 largest, total = p.buffer("largest", c.size), p.buffer("total", c.size)
                 p.fill(-math.inf, out=largest)
                 p.fill(0.0, out=total)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.feasibility.inequalities import Balance, Inequality
+from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality
 from tilesim.feasibility.remedies import Remedy
 from tilesim.feasibility.verdict import Verdict
 from tilesim.operators.shapes import whole_number
@@ -61,7 +61,7 @@ def overflowing(
     sides = []
     for limit in limits:
         fixed = replace(limit, minimum={**limit.minimum, **_without_cores(mine[limit.phase])})
-        sides.append(Balance(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
+        sides.append(EvaluatedInequality(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
     failing = [b for b in sides if b.slack_bytes < 0]
     if not failing:
         return None

@@ -13,7 +13,7 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
 from tilesim.feasibility.inequalities import Inequality, budget, inequalities
-from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.notebook_repr import Shown
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator, VendorTiling
@@ -74,7 +74,7 @@ class Plan(Shown):
     def vendor(self) -> VendorTiling | None:
         """The vendor's tiling, None where its rule is not public."""
         if self.by_hand:
-            return planned(self.call, self.chip).vendor
+            return plan_of(self.call, self.chip).vendor
         tiles = {name: size for p in self.phases for name, size in p.tiles.items()}
         return self.operator.tiling(self.call, self.chip, tiles) if self.operator.tiling else None
 
@@ -83,7 +83,7 @@ class Plan(Shown):
         """How tiles and cores by hand differ from the vendor's; "" where they do not, or its rule is not public."""
         if not self.by_hand or self.vendor is None:
             return ""
-        phases = zip(self.phases, planned(self.call, self.chip).phases, strict=True)
+        phases = zip(self.phases, plan_of(self.call, self.chip).phases, strict=True)
         if all((mine.tiles, mine.cores) == (theirs.tiles, theirs.cores) for mine, theirs in phases):
             return ""
         return f"{', '.join(f'{n}={v}' for n, v in self.by_hand.items())} by hand is not the vendor's tiling"
@@ -188,12 +188,12 @@ def plan(
     takes it is planned as the vendor does; its verdict says so. Raises BadOperator for a kernel that leaves a tensor.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return planned(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
+    return plan_of(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
 
 
-def planned(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Plan:
+def plan_of(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Plan:
     """The plan of a call that is already made."""
-    verdict = judged(call, chip)
+    verdict = verdict_of(call, chip)
     if verdict.status is None or verdict.status.code:
         raise refusal(verdict)
     kernel = call.operator.record(call, chip)

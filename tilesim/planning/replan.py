@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tilesim.chip.chip import Chip
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 
 NOT_OF_CUBES: Final = (
     "vector.",
@@ -68,9 +68,9 @@ def _tiles(base: Plan, kinds: set[str]) -> dict[str, int]:
 
 def _taken_over(base: Plan, chip: Chip, changed: Sequence[str], tiles: Mapping[str, int]) -> Plan:
     """The plan on a changed chip with some tiles fixed, and the phases of `base` that the change does not touch."""
-    made = planned(base.call, chip, {**tiles, **base.by_hand})
+    made = plan_of(base.call, chip, {**tiles, **base.by_hand})
     if made.kernel is not base.kernel:
-        return planned(base.call, chip, base.by_hand)
+        return plan_of(base.call, chip, base.by_hand)
     kinds = _untouched(changed)
     kept = {one.phase: one for one in base.phases if one.phase.core_kind in kinds}
     phases = tuple(kept.get(one.phase, one) for one in made.phases)

@@ -16,7 +16,7 @@ from tilesim.program import dtypes
 from tilesim.program.buffers import Tensor, View
 from tilesim.program.dependences import Dependency, Flow, first, tour
 from tilesim.program.isa import COPIES, ISA
-from tilesim.program.loop_nest import Nest, Run, Sizes, Step
+from tilesim.program.loop_nest import Nest, Sizes, Step, TileRun
 from tilesim.program.recorder import Instr, Kernel, walk
 from tilesim.timing.bursts import tensor_bytes
 from tilesim.timing.cost import bursts, passed_bytes
@@ -28,7 +28,7 @@ KINDS = ("input", "copy-in", "copy", "compute", "cube", "copy-out", "output")
 """What a node can be: a tensor at either end, or a stage between."""
 
 
-class Planned(Protocol):
+class PlannedKernel(Protocol):
     """What a graph is made from: a plan."""
 
     @property
@@ -44,7 +44,7 @@ class Planned(Protocol):
         """Its phases in order."""
 
 
-def graph(plan: Planned, tiles: int | None = None) -> nx.DiGraph:
+def graph(plan: PlannedKernel, tiles: int | None = None) -> nx.DiGraph:
     """The graph of a plan.
 
     Nodes carry kind (one of KINDS), phase, core_kind, op, pipe, memory (where the result goes), name (what is written),
@@ -81,7 +81,7 @@ class _Stages:
         """Add all stages and edges."""
         seen: set[Instr] = set()
         for item, place in tour(self.plan.slowest, first(self.tiles or 1)):
-            if isinstance(item, Run) or (self.tiles is None and item.instr in seen):
+            if isinstance(item, TileRun) or (self.tiles is None and item.instr in seen):
                 continue
             seen.add(item.instr)
             tile = ", ".join(f"{loop} {number}" for loop, number in place)

@@ -52,14 +52,14 @@ def vector_plan(
 
 
 def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:
-    if loop.split == "dealt":
+    if loop.split == "cyclic":
         return loop.tiles(sizes)
     return -(-int(loop.extent.bind(sizes)) // max(int(loop.unit.bind(sizes)), 1))
 
 
 def _parts(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
     units = _units(loop, sizes)
-    if loop.split == "ceil":
+    if loop.split == "block":
         each = -(-units // available) if units else 1
         return -(-units // each) if units else 1
     return max(min(available, units), 1)
@@ -67,7 +67,7 @@ def _parts(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
 
 def _longest_share(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
     extent = int(loop.extent.bind(sizes))
-    if not loop.split or loop.split == "dealt":
+    if not loop.split or loop.split == "cyclic":
         return max(extent, 1)
     unit = int(loop.unit.bind(sizes))
     return max(min(extent, -(-_units(loop, sizes) // available) * unit), 1)

@@ -94,7 +94,7 @@ def _ends(loops: Sequence[tuple[Loop, bool]], phase: Phase, sizes: Sizes) -> Ite
 def _places(loop: Loop, phase: Phase, sizes: Sizes) -> Iterator[Place]:
     """The first and the last tile of every size, of the first share of a loop and of the last."""
     tile, extent = loop.tile.bind(sizes), loop.extent.bind(sizes)
-    if loop.split == "dealt":
+    if loop.split == "cyclic":
         each, rows = loop.trips(sizes), loop.rows.bind(sizes)
         for row, index in ((0, 0), (0, each - 1), (rows - 1, 0), (rows - 1, each - 1)) if each * rows > 0 else ():
             yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)

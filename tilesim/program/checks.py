@@ -11,7 +11,7 @@ from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, SPACES, ShapeErr
 from tilesim.program.nodes import Loop, Source
 from tilesim.program.sizes import ONE, Size
 
-SPLITS = ("balanced", "ceil", "dealt")
+SPLITS = ("block_balanced", "block", "cyclic")
 """How a loop can be shared out over cores."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tilesim.program.buffers import Buffer
-from tilesim.program.loop_nest import Nest, Run, Step
+from tilesim.program.loop_nest import Nest, Step, TileRun
 from tilesim.program.recorder import Instr, Loop
 
 Key = TypeVar("Key")
@@ -44,22 +44,22 @@ def windows(tiles: int) -> Shown:
     return shown
 
 
-def tour(nest: Nest, shown: Shown = everything) -> Iterator[tuple[Step | Run, Place]]:
+def tour(nest: Nest, shown: Shown = everything) -> Iterator[tuple[Step | TileRun, Place]]:
     """(step, place) of every instruction that is shown, in program order; a Run of the tiles left out between them."""
     yield from _tour(nest, shown, (), {})
 
 
-def _tour(nest: Nest, shown: Shown, place: Place, done: dict[Loop, int]) -> Iterator[tuple[Step | Run, Place]]:
+def _tour(nest: Nest, shown: Shown, place: Place, done: dict[Loop, int]) -> Iterator[tuple[Step | TileRun, Place]]:
     """`done` has the tiles of a loop that came before: its full tiles and its tail are runs of one loop."""
     for item in nest:
         if isinstance(item, Step):
             yield item, place
             continue
-        loop, before, each = item.loop, done.get(item.loop, 0), trips((Run(1, item.body, item.loop),), item.loop)
+        loop, before, each = item.loop, done.get(item.loop, 0), trips((TileRun(1, item.body, item.loop),), item.loop)
         at = 0
         for some in shown(item.times):
             if some.start > at:
-                yield Run(some.start - at, item.body, loop), place
+                yield TileRun(some.start - at, item.body, loop), place
             for i in some:
                 number = before + i * each
                 if is_pattern(item):
@@ -68,18 +68,18 @@ def _tour(nest: Nest, shown: Shown, place: Place, done: dict[Loop, int]) -> Iter
                     yield from _tour(item.body, shown, (*place, (loop.name, number)), {})
             at = some.stop
         if at < item.times:
-            yield Run(item.times - at, item.body, loop), place
+            yield TileRun(item.times - at, item.body, loop), place
         done[loop] = before + item.times * each
 
 
-def is_pattern(run: Run) -> bool:
+def is_pattern(run: TileRun) -> bool:
     """Whether its body is not one tile but a pattern of tiles of the same loop."""
-    return bool(run.body) and isinstance(run.body[0], Run) and run.body[0].loop is run.loop
+    return bool(run.body) and isinstance(run.body[0], TileRun) and run.body[0].loop is run.loop
 
 
 def trips(nest: Nest, loop: Loop) -> int:
     """How many tiles of `loop` the runs of a nest have, at its first level."""
-    runs = (item for item in nest if isinstance(item, Run) and item.loop is loop)
+    runs = (item for item in nest if isinstance(item, TileRun) and item.loop is loop)
     return sum(run.times * (trips(run.body, loop) if is_pattern(run) else 1) for run in runs)
 
 

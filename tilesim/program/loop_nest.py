@@ -42,7 +42,7 @@ class Step:
     sizes: Sizes
 
 
-def remembered(function: Callable[[Step, *Ts], T]) -> Callable[[Step, *Ts], T]:
+def cached_per_step(function: Callable[[Step, *Ts], T]) -> Callable[[Step, *Ts], T]:
     """The function, which keeps what it returned for a step as long as the step is there, as a nest has many prices."""
     known: WeakKeyDictionary[Step, dict[tuple[*Ts], T]] = WeakKeyDictionary()
 
@@ -57,15 +57,15 @@ def remembered(function: Callable[[Step, *Ts], T]) -> Callable[[Step, *Ts], T]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Run:
+class TileRun:
     """A body repeated; equal bodies are the same object."""
 
     times: int
-    body: tuple[Step | Run, ...]
+    body: tuple[Step | TileRun, ...]
     loop: Loop
 
 
-Nest = tuple[Step | Run, ...]
+Nest = tuple[Step | TileRun, ...]
 
 
 def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
@@ -74,7 +74,7 @@ def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
     if not loop.split:
         return 0, extent
     units = -(-extent // unit)
-    if loop.split == "ceil":
+    if loop.split == "block":
         each = -(-units // parts)
         first, count = part * each, each
     else:
@@ -118,7 +118,7 @@ class Place:
 def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[Place]:
     """Every tile of one share of a loop, in order."""
     tile = loop.tile.bind(sizes)
-    if loop.split == "dealt":
+    if loop.split == "cyclic":
         extent, each = loop.extent.bind(sizes), loop.trips(sizes)
         for k in range(part, loop.tiles(sizes), parts):
             row, index = divmod(k, each)
@@ -137,7 +137,7 @@ Kinds = tuple["tuple[int, int, int, int] | tuple[int, Kinds]", ...]
 
 def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
     """The tiles of one share of a loop by their sizes alone."""
-    if loop.split != "dealt":
+    if loop.split != "cyclic":
         return tuple((s.times, s.size, s.after, s.before) for s in segments(loop, sizes, parts, part))
     each = loop.trips(sizes)
     tile = loop.tile.bind(sizes)
@@ -260,7 +260,7 @@ class Nests:
         key: tuple[Any, ...],
         parts: Parts,
     ) -> Nest:
-        out: list[Step | Run] = []
+        out: list[Step | TileRun] = []
         for node in body:
             if isinstance(node, Instr):
                 if all(s.bind(sizes) > 0 for s in node.dst.shape):
@@ -271,15 +271,15 @@ class Nests:
                 out += self._runs(node, runs(node, sizes, count, part), sizes, key, parts)
         return tuple(out)
 
-    def _runs(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> list[Run]:
+    def _runs(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> list[TileRun]:
         out = []
         for kind in kinds:
             if len(kind) == 2:  # a pattern that repeats
                 times, pattern = kind
-                out.append(Run(times, self._pattern(loop, pattern, sizes, key, parts), loop))
+                out.append(TileRun(times, self._pattern(loop, pattern, sizes, key, parts), loop))
             else:
                 times, *tile = kind
-                out.append(Run(times, self._body(loop, tuple(tile), sizes, key, parts), loop))
+                out.append(TileRun(times, self._body(loop, tuple(tile), sizes, key, parts), loop))
         return out
 
     def _pattern(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
@@ -303,7 +303,7 @@ def _step(loop: Loop, sizes: Sizes) -> int:
     if loop.even or loop.halo or loop.lead:
         return 1
     tile = int(loop.tile.bind(sizes))
-    return math.gcd(tile, int(loop.unit.bind(sizes))) if loop.split in ("ceil", "balanced") else tile
+    return math.gcd(tile, int(loop.unit.bind(sizes))) if loop.split in ("block", "block_balanced") else tile
 
 
 def _inside(loop: Loop) -> set[Loop]:

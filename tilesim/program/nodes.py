@@ -64,9 +64,9 @@ class Instr:
 class Loop:
     """A loop over the tiles of one axis.
 
-    `tile` [elements] is a number or a name that the plan decides. `split` shares the axis out over cores: "balanced"
-    (floor and remainder, in units of `unit` elements), "ceil" (equal shares, the last one short) or "dealt" (tile by
-    tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo`
+    `tile` [elements] is a number or a name that the plan decides. `split` distributes the axis over cores:
+    "block_balanced" (floor and remainder, in units of `unit` elements), "block" (equal shares, the last one short) or
+    "cyclic" (tile by tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo`
     and `lead` are how many elements after and before the tile an iteration also reads. A dealt loop can run over the
     tiles of `rows` such axes, one after the other.
     """

@@ -86,7 +86,7 @@ class Phase:
             check_number(f"{word} of loop '{name}'", number, 0, where)
         taken = {loop.name for loop in self.loops()}
         unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
-        policy = "balanced" if split is True else split or ""
+        policy = "block_balanced" if split is True else split or ""
         loop = Loop(
             unique,
             Size.of(extent),

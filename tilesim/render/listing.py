@@ -12,7 +12,7 @@ from typing import Any
 from tilesim.planning.plan import Plan
 from tilesim.render.program_lines import ListedBuffer, ListedPhase, listed_phases
 from tilesim.simulation.timeline import Timeline, simulate
-from tilesim.text import GAP, Column, blocks, wrapped
+from tilesim.text import GAP, TextColumn, blocks, wrapped
 
 CODE, COLUMN = 64, 11
 """Letters of the code and of a pipe's cycles where nothing limits the width."""
@@ -123,25 +123,25 @@ class _Text:
 
 
 BUFFERS = (
-    Column("buffer"),
-    Column("memory"),
-    Column("shape", prose=True),
-    Column("dtype"),
-    Column("slots", number=True),
-    Column("bytes", number=True),
-    Column("share", number=True),
-    Column("", prose=True),
+    TextColumn("buffer"),
+    TextColumn("memory"),
+    TextColumn("shape", prose=True),
+    TextColumn("dtype"),
+    TextColumn("slots", number=True),
+    TextColumn("bytes", number=True),
+    TextColumn("share", number=True),
+    TextColumn("", prose=True),
 )
 TIMES = (
-    Column("phase", prose=True),
-    Column("cycles", number=True),
-    Column("us", number=True),
-    Column("share", number=True),
-    Column("bound", prose=True),
+    TextColumn("phase", prose=True),
+    TextColumn("cycles", number=True),
+    TextColumn("us", number=True),
+    TextColumn("share", number=True),
+    TextColumn("bound", prose=True),
 )
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
+def table(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
     """The lines of a table, columns as wide as they must be, numbers to the right."""
     indent = " " * GAP
     for number, block in enumerate(blocks(columns, rows, None if width is None else width - GAP)):

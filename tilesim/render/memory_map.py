@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilesim.feasibility.inequalities import Balance, budget
+from tilesim.feasibility.inequalities import EvaluatedInequality, budget
 from tilesim.feasibility.verdict import Verdict
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.buffers import Buffer
@@ -28,7 +28,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Block:
+class MapBlock:
     """A run of bytes: a buffer with all its slots, or what no buffer of the phase has. `kind` is one of KINDS."""
 
     name: str
@@ -52,7 +52,7 @@ class MemoryMap:
     """What static buffers and buffers of the phase may take together."""
     used_bytes: int
     """What they take."""
-    blocks: tuple[Block, ...]
+    blocks: tuple[MapBlock, ...]
 
     @property
     def extent_bytes(self) -> int:
@@ -64,12 +64,12 @@ class MemoryMap:
         return {**vars(self), "extent_bytes": self.extent_bytes, "blocks": [vars(b) for b in self.blocks]}
 
 
-def planned(plan: PhasePlan, memory: str) -> MemoryMap:
+def memory_map_of(plan: PhasePlan, memory: str) -> MemoryMap:
     """The map of a memory as a phase of a plan uses it; no blocks but free ones if the phase does not."""
     homes = [(b, h) for b, h in plan.homes.items() if h.space == memory and not b.pool]
     kinds = kinds_of(plan.phase)
     taken = [
-        Block(
+        MapBlock(
             b.name,
             kinds.get(b, "unused"),
             h.offset,
@@ -83,9 +83,9 @@ def planned(plan: PhasePlan, memory: str) -> MemoryMap:
     return _completed(plan.phase, memory, taken, plan.chip, plan.sizes)
 
 
-def needed(verdict: Verdict, balance: Balance) -> MemoryMap:
+def needed(verdict: Verdict, balance: EvaluatedInequality) -> MemoryMap:
     """The map that an inequality asks for at the smallest tiles, whether it fits or not."""
-    call = verdict.weighed
+    call = verdict.nonempty_call
     kernel = call.operator.record(call, verdict.on)
     phase = next(p for p in kernel.phases if p.name == balance.phase)
     env = {**balance.inequality.minimum, **call.env}
@@ -94,7 +94,7 @@ def needed(verdict: Verdict, balance: Balance) -> MemoryMap:
     for buffer, size in (*statics, *balance.inequality.terms):
         bytes_ = int(size.bind(env))
         kind = kinds.get(buffer, "unused")
-        taken.append(Block(buffer.name, kind, offset, bytes_, buffer.slots, buffer.dtype, _shape(buffer, env)))
+        taken.append(MapBlock(buffer.name, kind, offset, bytes_, buffer.slots, buffer.dtype, _shape(buffer, env)))
         offset += bytes_
     return _completed(phase, balance.memory, taken, verdict.on, env)
 
@@ -118,7 +118,7 @@ def kinds_of(phase: Phase) -> dict[Buffer, str]:
     return kinds | dict.fromkeys(phase.kernel.statics, "static")
 
 
-def _completed(phase: Phase, memory: str, taken: list[Block], chip: Any, sizes: Mapping[str, Any]) -> MemoryMap:
+def _completed(phase: Phase, memory: str, taken: list[MapBlock], chip: Any, sizes: Mapping[str, Any]) -> MemoryMap:
     """The map of the blocks that are taken, with what is free, kept back and hidden behind them."""
     kernel, table = phase.kernel, chip.memory.on_chip(memory)
     statics = sum(int(b.bytes.bind(sizes)) for b in kernel.statics) if memory == "ub" else 0
@@ -126,14 +126,14 @@ def _completed(phase: Phase, memory: str, taken: list[Block], chip: Any, sizes: 
     used = max((b.offset_bytes + b.bytes for b in taken), default=0)
     blocks = list(taken)
     if used < whole:
-        blocks.append(Block("free", "free", used, whole - used))
+        blocks.append(MapBlock("free", "free", used, whole - used))
     at = max(used, whole)
     for name, size in _kept(kernel, memory):
-        blocks.append(Block(name, "kept", at, size))
+        blocks.append(MapBlock(name, "kept", at, size))
         at += size
     rest = table.size_bytes - whole - sum(size for _, size in _kept(kernel, memory))
     if rest > 0:
-        blocks.append(Block("platform", "hidden", at, rest))
+        blocks.append(MapBlock("platform", "hidden", at, rest))
     return MemoryMap(phase.name, memory, table.size_bytes, whole, used, tuple(blocks))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.dependences import first, is_pattern, tour
 from tilesim.program.isa import REGISTERS, text
-from tilesim.program.loop_nest import Nest, Run, Step
+from tilesim.program.loop_nest import Nest, Step, TileRun
 from tilesim.program.recorder import Instr, Loop
 from tilesim.simulation.timeline import PhaseTime, Timeline
 
@@ -25,7 +25,7 @@ LEAST_CAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProgramLine:
     """A line of the program. `cycles` are those of each pipe that it keeps busy, `depth` counts the loops around it."""
 
     kind: str
@@ -90,7 +90,7 @@ class ListedPhase:
         return out
 
     @functools.cached_property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[ProgramLine, ...]:
         """The program."""
         return tuple(self._body(self.plan.phase.body, 1))
 
@@ -161,19 +161,19 @@ class ListedPhase:
     def _visible(self, memory: str) -> int:
         return self.plan.chip.memory.on_chip(memory).visible_bytes
 
-    def _body(self, body: Sequence[Instr | Loop], depth: int) -> Iterator[Line]:
+    def _body(self, body: Sequence[Instr | Loop], depth: int) -> Iterator[ProgramLine]:
         for node in body:
             if isinstance(node, Instr):
                 step = self.steps.get(node)
                 cycles = {} if step is None else {node.pipe: self.plan.scheduler.timed(step).cycles}
-                yield Line(INSTRUCTION, str(node), depth, node.op, node.pipe, cycles, node.where)
+                yield ProgramLine(INSTRUCTION, str(node), depth, node.op, node.pipe, cycles, node.where)
                 continue
-            yield Line(LOOP, self._head(node), depth, "", "", {}, node.where)
+            yield ProgramLine(LOOP, self._head(node), depth, "", "", {}, node.where)
             yield from self._body(node.body, depth + 1)
             run = _first_run(self.plan.slowest, node)
             if run is not None and len(node.body) > 1:
                 busy = self.plan.scheduler.busy(run.body)
-                yield Line(TILE, f"= a tile of {node.name}", depth + 1, "", "", dict(busy), "")
+                yield ProgramLine(TILE, f"= a tile of {node.name}", depth + 1, "", "", dict(busy), "")
 
     def _head(self, loop: Loop) -> str:
         """What a loop runs on the slowest core: its axis, tiles and tail."""
@@ -194,9 +194,9 @@ def listed_phases(timeline: Timeline) -> list[ListedPhase]:
 
 def tiles_of(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
     """(tiles, size of each) of a loop the first time that a nest runs it, equal neighbours together."""
-    found = [item for item in nest if isinstance(item, Run) and item.loop is loop]
+    found = [item for item in nest if isinstance(item, TileRun) and item.loop is loop]
     if not found:
-        inner = (tiles_of(item.body, loop) for item in nest if isinstance(item, Run))
+        inner = (tiles_of(item.body, loop) for item in nest if isinstance(item, TileRun))
         return next((tiles for tiles in inner if tiles), [])
     out: list[tuple[int, int]] = []
     for run in found:
@@ -210,7 +210,7 @@ def tiles_of(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
     return out
 
 
-def _size(run: Run, loop: Loop) -> int:
+def _size(run: TileRun, loop: Loop) -> int:
     """Elements of a tile, as the instructions in it know it; 0 if there are none."""
     for item in run.body:
         if isinstance(item, Step):
@@ -221,10 +221,10 @@ def _size(run: Run, loop: Loop) -> int:
     return 0
 
 
-def _first_run(nest: Nest, loop: Loop) -> Run | None:
+def _first_run(nest: Nest, loop: Loop) -> TileRun | None:
     """The first tile of a loop in a nest; a pattern is looked into."""
     for item in nest:
-        if isinstance(item, Run):
+        if isinstance(item, TileRun):
             if item.loop is loop and not is_pattern(item):
                 return item
             found = _first_run(item.body, loop)

@@ -17,7 +17,7 @@ from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.program.buffers import View
 from tilesim.program.isa import COPIES, ISA, ROUTES
-from tilesim.program.loop_nest import Nest, Nests, Run, Step
+from tilesim.program.loop_nest import Nest, Nests, Step, TileRun
 from tilesim.program.recorder import Instr
 from tilesim.timing.cost import bursts, vector_bytes
 
@@ -42,7 +42,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Line:
+class CountLine:
     """One recorded instruction of a phase and what it does in all."""
 
     phase: str
@@ -62,7 +62,7 @@ class Counts:
     In the vendor's terms one vector is one register of 256 bytes, and a transfer one copy instruction.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[CountLine, ...]
     vendor: Mapping[str, int]
 
     @property
@@ -147,7 +147,7 @@ def _tile(plan: Plan, core: int | None, loop: str) -> list[tuple[PhasePlan, Nest
 def _bodies(nest: Nest, loop: str) -> Iterator[Nest]:
     """The tiles of a loop in a nest; a pattern of tiles is a run of the same loop inside."""
     for item in nest:
-        if isinstance(item, Run):
+        if isinstance(item, TileRun):
             inner = list(_bodies(item.body, loop))
             if item.loop.name == loop and not inner:
                 yield item.body
@@ -157,7 +157,7 @@ def _bodies(nest: Nest, loop: str) -> Iterator[Nest]:
 def _counted(plan: Plan, nests: Iterable[tuple[PhasePlan, Nest, int]]) -> Counts:
     """The counts of nests that run so many times each."""
     width = plan.chip.vector.width_bytes
-    lines: dict[Instr, Line] = {}
+    lines: dict[Instr, CountLine] = {}
     vendor: dict[str, int] = {}
     for phase, nest, cores in nests:
         for step, times in _executed(nest, cores):
@@ -165,7 +165,7 @@ def _counted(plan: Plan, nests: Iterable[tuple[PhasePlan, Nest, int]]) -> Counts
             count = Count(times, one.vectors * times, one.bursts * times, one.bytes * times)
             known = lines.get(step.instr)
             total = known.count + count if known else count
-            lines[step.instr] = Line(phase.phase.name, step.instr, total)
+            lines[step.instr] = CountLine(phase.phase.name, step.instr, total)
             if plan.operator.counted and plan.route == "kernel":
                 for name, value in plan.operator.counted(one).items():
                     vendor[name] = vendor.get(name, 0) + value * times

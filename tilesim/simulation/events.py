@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.buffers import Buffer
 from tilesim.program.dependences import Dependency, Flow, Place, count, everything, tour, windows
-from tilesim.program.loop_nest import Nest, Nests, Run, Step
+from tilesim.program.loop_nest import Nest, Nests, Step, TileRun
 from tilesim.program.recorder import Instr
 from tilesim.timing.cost import passed_bytes
 from tilesim.timing.schedule import step
@@ -92,7 +92,7 @@ def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, numbe
     flow: Flow[int] = Flow()
     ends: dict[int, tuple[str, int]] = {}
     for item, place in tour(nest_of(plan, core), everything if tiles is None else windows(tiles)):
-        if isinstance(item, Run):
+        if isinstance(item, TileRun):
             state = scheduler.advance(state, (item,))
             flow = Flow()
             ends.clear()

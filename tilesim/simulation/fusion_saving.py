@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tilesim.errors import BadInput, TilesimError
 from tilesim.operators.operator import Call
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 from tilesim.simulation.timeline import simulate
 
 COMPOSITE: Final = "composite"
@@ -15,7 +15,7 @@ COMPOSITE: Final = "composite"
 
 
 @dataclass(frozen=True)
-class Toll:
+class RouteCost:
     """What a route takes: core cycles, time with launches, bytes of global memory read and written, launches."""
 
     cycles: int
@@ -23,9 +23,9 @@ class Toll:
     bytes: int
     launches: int
 
-    def __sub__(self, other: Toll) -> Toll:
+    def __sub__(self, other: RouteCost) -> RouteCost:
         """What this takes more than another."""
-        return Toll(
+        return RouteCost(
             self.cycles - other.cycles,
             self.time_us - other.time_us,
             self.bytes - other.bytes,
@@ -41,12 +41,12 @@ class Toll:
 class Saving:
     """The composite that runs, and the fused kernel that could."""
 
-    composite: Toll
-    fused: Toll
+    composite: RouteCost
+    fused: RouteCost
     fused_plan: Plan
 
     @property
-    def saved(self) -> Toll:
+    def saved(self) -> RouteCost:
         """What the composite takes more than the kernel."""
         return self.composite - self.fused
 
@@ -70,7 +70,7 @@ def fusion_saving(plan: Plan) -> Saving:
     if call.dtype not in dtypes:
         raise BadInput("fusion", [f"the kernel takes {', '.join(dtypes)}; given {call.dtype}"])
     alone = Call(fused, call.dtype, call.specs, call.options, call.attributes, call.solution)
-    one = planned(alone, plan.chip)
+    one = plan_of(alone, plan.chip)
     return Saving(_toll(plan), _toll(one), one)
 
 
@@ -82,8 +82,8 @@ def fusing_json(plan: Plan) -> dict[str, Any] | None:
         return None
 
 
-def _toll(plan: Plan) -> Toll:
+def _toll(plan: Plan) -> RouteCost:
     times = simulate(plan)
     moved = sum(size for phase in plan.phases for size in phase.moved.values())
     launches = len(plan.phases) if plan.kernel.launches else min(len(plan.phases), 1)
-    return Toll(times.cycles, times.time_us, moved, launches)
+    return RouteCost(times.cycles, times.time_us, moved, launches)

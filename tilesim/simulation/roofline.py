@@ -36,7 +36,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Point:
+class RooflinePoint:
     """One phase under the roofs."""
 
     phase: str
@@ -61,9 +61,9 @@ class Roofline:
     """Roofs of a chip and the phases of a plan that compute and move something."""
 
     roofs: tuple[Roof, ...]
-    points: tuple[Point, ...]
+    points: tuple[RooflinePoint, ...]
 
-    def ceiling(self, point: Point) -> float:
+    def ceiling(self, point: RooflinePoint) -> float:
         """Operations a second that the phase could reach at its intensity, from global memory without the cache."""
         compute = [r.per_s for r in self.roofs if r.core_kind == point.core_kind]
         memory = next(r.per_s for r in self.roofs if not r.core_kind)
@@ -99,7 +99,7 @@ def roofline(timeline: Timeline) -> Roofline:
         *(_compute(chip, kind, timeline) for kind in kinds),
     ]
     points = [
-        Point(one.phase.name, one.phase.core_kind, operations(one), sum(one.moved.values()), spent.time_us)
+        RooflinePoint(one.phase.name, one.phase.core_kind, operations(one), sum(one.moved.values()), spent.time_us)
         for one, spent in zip(plans, timeline.phases, strict=True)
     ]
     return Roofline(tuple(roofs), tuple(p for p in points if p.operations and p.bytes and p.time_us))

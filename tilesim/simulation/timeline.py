@@ -12,7 +12,7 @@ from tilesim.notebook_repr import Shown
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.program.dependences import is_pattern, trips
-from tilesim.program.loop_nest import Nest, Run
+from tilesim.program.loop_nest import Nest, TileRun
 from tilesim.program.recorder import Loop
 from tilesim.simulation.events import Event, phase_events, widest
 from tilesim.simulation.launch import LAUNCH, Launches, launches
@@ -312,7 +312,7 @@ def waves(nest: Nest) -> int:
     """Tiles of split loops that a nest runs one after another; loops beside each other are not added up."""
     found: dict[Loop, int] = {}
     for item in nest:
-        if isinstance(item, Run):
+        if isinstance(item, TileRun):
             inner = waves(item.body) if not is_pattern(item) else 1
             mine = trips((item,), item.loop) if item.loop.split else 1
             found[item.loop] = found.get(item.loop, 0) + mine * inner if item.loop.split else max(inner, 1)

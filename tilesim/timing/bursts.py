@@ -11,7 +11,7 @@ from tilesim.chip.tables import MemoryCopy
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, Tensor, View
 from tilesim.program.isa import COPIES
-from tilesim.program.loop_nest import Sizes, Step, remembered
+from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.sizes import Size
 
 
@@ -30,7 +30,7 @@ class Bursts:
         return self.count * self.bytes
 
 
-@remembered
+@cached_per_step
 def bursts(step: Step) -> Bursts:
     """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
     instr = step.instr

@@ -14,7 +14,7 @@ from tilesim.feasibility.placement import Home
 from tilesim.program import dtypes
 from tilesim.program.buffers import BLOCK_BYTES, Buffer, View
 from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
-from tilesim.program.loop_nest import Sizes, Step, remembered
+from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.recorder import Instr
 from tilesim.timing.bandwidth import Rates
 from tilesim.timing.bursts import Bursts, bursts, paid_bytes
@@ -52,7 +52,7 @@ def _operands(instr: Instr) -> list[View]:
     return [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
 
 
-@remembered
+@cached_per_step
 def _passed(step: Step, width: int) -> tuple[int, int]:
     """Bytes of its widest operand, and vectors, that a vector instruction passes."""
     views = _operands(step.instr)

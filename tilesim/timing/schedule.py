@@ -18,7 +18,7 @@ import numpy as np
 
 from tilesim.program.buffers import Buffer
 from tilesim.program.isa import PIPES
-from tilesim.program.loop_nest import Nest, Run, Step
+from tilesim.program.loop_nest import Nest, Step, TileRun
 from tilesim.program.recorder import Phase
 
 NEVER = -(1 << 60)
@@ -29,7 +29,7 @@ Time = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SlotState:
     """Where the state keeps a buffer: when its current slot was written, and when each slot, newest first, is done."""
 
     written: int
@@ -37,17 +37,17 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class PricedInstruction:
     """An instruction reduced to what its time depends on."""
 
     pipe: int
     cycles: int
-    reads: tuple[Held, ...]
-    target: Held | None
+    reads: tuple[SlotState, ...]
+    target: SlotState | None
     fresh: bool
 
 
-def step(state: list[Time], timed: Timed, later: Callable[[Time, Time], Time]) -> Time:
+def step(state: list[Time], timed: PricedInstruction, later: Callable[[Time, Time], Time]) -> Time:
     """The time at which the instruction ends; `state` is moved on to it."""
     start = state[timed.pipe]
     for held in timed.reads:
@@ -85,24 +85,24 @@ class Scheduler:
     def __init__(self, phase: Phase, cycles: Callable[[Step], int]) -> None:
         self.pipes = PIPES[phase.core_kind]
         self._cycles = cycles
-        self._timed: dict[int, tuple[Step, Timed]] = {}
+        self._timed: dict[int, tuple[Step, PricedInstruction]] = {}
         self._matrices: dict[int, tuple[Nest, Any]] = {}
         self._powers: dict[tuple[int, int], Any] = {}
-        self._held: dict[Buffer, Held] = {}
+        self._held: dict[Buffer, SlotState] = {}
         self.length = len(self.pipes)
         for buffer, used in _pipes_of(phase).items():
             if len(used) > 1:  # a buffer of one pipe waits for nothing that the pipe's own order does not already give
                 first = self.length
                 self.length += 1 + buffer.slots
-                self._held[buffer] = Held(first, tuple(range(first + 1, self.length)))
+                self._held[buffer] = SlotState(first, tuple(range(first + 1, self.length)))
 
-    def timed(self, item: Step) -> Timed:
+    def timed(self, item: Step) -> PricedInstruction:
         """The step with its price and the places in the state that it waits for."""
         if id(item) not in self._timed:
             instr = item.instr
             reads = {v.base for v in instr.reads() if isinstance(v.base, Buffer)} - {instr.dst.base}
             target = self._held.get(instr.dst.base) if isinstance(instr.dst.base, Buffer) else None
-            made = Timed(
+            made = PricedInstruction(
                 self.pipes.index(instr.pipe),
                 self._cycles(item),
                 tuple(self._held[b] for b in reads if b in self._held),
@@ -138,7 +138,7 @@ class Scheduler:
                 state = self._repeat(state, item)
         return state
 
-    def _repeat(self, state: list[int], run: Run) -> list[int]:
+    def _repeat(self, state: list[int], run: TileRun) -> list[int]:
         vector = np.array(state, dtype=np.int64)
         times, bit = run.times, 0
         while times >> bit:

@@ -14,7 +14,7 @@ from tilesim.errors import BadInput, did_you_mean
 from tilesim.feasibility.evaluate import limits_of, passes
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.feasibility.remedies import UNLIMITED, largest
-from tilesim.operators.calls import lifted, resized
+from tilesim.operators.calls import nonempty_call, resized
 from tilesim.operators.operator import Call, Dimension
 from tilesim.planning.plan import Plan
 from tilesim.program import isa
@@ -56,7 +56,7 @@ def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
     Without `x` and `y`, the first two dims that inequalities depend on. Raises BadInput for what is no dim, and if no
     inequality depends on any.
     """
-    call = lifted(call)
+    call = nonempty_call(call)
     first, second = _axes(call, chip, x, y)
     spans = {d.name: _span(call, chip, d) for d in (first, second)}
     grid = np.meshgrid(*(np.linspace(0, spans[d.name], POINTS) for d in (first, second)))
@@ -220,7 +220,7 @@ def buffer_map(plan: Plan, phase: str = "") -> Figure:
         hint = did_you_mean(phase, names) or f" there are: {', '.join(names)}"
         raise BadInput("plot", [f"{phase!r} is not a phase;{hint}"])
     maps = [
-        memory_map.planned(one, memory)
+        memory_map.memory_map_of(one, memory)
         for one in plan.phases
         for memory in isa.SPACES[one.phase.core_kind]
         if phase in ("", one.phase.name) and (memory == "ub" or one.used_bytes(memory))

@@ -11,13 +11,13 @@ from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import TilesimError
-from tilesim.feasibility.inequalities import Balance
+from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import UNLIMITED
-from tilesim.feasibility.verdict import Verdict, judged
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.operators.operator import Call
 from tilesim.planning.phase_plan import PhasePlan
-from tilesim.planning.plan import Plan, planned
+from tilesim.planning.plan import Plan, plan_of
 from tilesim.program import isa
 from tilesim.program.buffers import Tensor
 from tilesim.program.recorder import Loop
@@ -43,11 +43,11 @@ class Answer:
     problem: str = ""
 
 
-def answered(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Answer:
+def answer_of(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Answer:
     """The answer for a chip; what has no plan still has a verdict."""
-    verdict = judged(call, chip)
+    verdict = verdict_of(call, chip)
     try:
-        plan = planned(call, chip, tiles)
+        plan = plan_of(call, chip, tiles)
         return Answer(verdict, plan, simulate(plan))
     except TilesimError as error:
         if not isinstance(error.verdict, Verdict):
@@ -108,7 +108,7 @@ def limiting(verdict: Verdict) -> str:
     )
 
 
-def inequality(balance: Balance) -> Facts:
+def inequality(balance: EvaluatedInequality) -> Facts:
     """An inequality with both sides and the share that is used."""
     left, right = balance.left_bytes, balance.right_bytes
     return {
@@ -128,7 +128,7 @@ def _maps(answer: Answer) -> list[MemoryMap]:
     """The memories of every phase; without a plan, what the inequalities ask for."""
     if answer.plan is not None:
         return [
-            memory_map.planned(one, memory)
+            memory_map.memory_map_of(one, memory)
             for one in answer.plan.phases
             for memory in isa.SPACES[one.phase.core_kind]
             if memory == "ub" or one.used_bytes(memory)
@@ -155,7 +155,7 @@ def fits_next(verdict: Verdict) -> list[Facts]:
 
 def plan_facts(plan: Plan, timeline: Timeline) -> Facts:
     """How the work is shared out, tiled and launched."""
-    buffers = [memory_map.planned(p, "ub") for p in plan.phases if p.phase.core_kind == "vector"]
+    buffers = [memory_map.memory_map_of(p, "ub") for p in plan.phases if p.phase.core_kind == "vector"]
     fullest = max(buffers, key=lambda m: m.used_bytes, default=None)
     return {
         "block_dim": plan.block_dim,

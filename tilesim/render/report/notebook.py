@@ -19,7 +19,7 @@ from tilesim.measured.validate import Summary, Validation
 from tilesim.operators.binding import in_words
 from tilesim.planning.plan import Plan
 from tilesim.render.excerpts import lanes
-from tilesim.render.memory_map import planned
+from tilesim.render.memory_map import memory_map_of
 from tilesim.render.report.facts import Facts, fits_next, inequality, limiting, plan_facts, time_facts
 from tilesim.render.report.report import environment
 from tilesim.simulation.timeline import Timeline, simulate
@@ -72,7 +72,7 @@ def _verdict(verdict: Verdict) -> Facts:
 
 
 def _plan(plan: Plan) -> Facts:
-    maps = [planned(one, "ub") for one in plan.phases if one.phase.core_kind == "vector"]
+    maps = [memory_map_of(one, "ub") for one in plan.phases if one.phase.core_kind == "vector"]
     fullest = max(maps, key=lambda one: one.used_bytes, default=None)
     return {"plan": plan_facts(plan, simulate(plan)), "map": fullest.to_json() if fullest else None}
 

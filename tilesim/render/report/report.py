@@ -27,7 +27,7 @@ from tilesim.render.excerpts import WORDS
 from tilesim.render.graph_svg import svg
 from tilesim.render.memory_map import KINDS
 from tilesim.render.report import drawings as report_drawings
-from tilesim.render.report.facts import Answer, Facts, answered, facts
+from tilesim.render.report.facts import Answer, Facts, answer_of, facts
 from tilesim.text import si, size
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def report(
     found = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
     name = op.name if isinstance(op, Operator) else str(op)
     words = command_line(name, {**given, **options}, found, dtype) if command is None else command
-    return reported(call, found, tiles, words)
+    return report_of(call, found, tiles, words)
 
 
 def check_ending(path: str | Path) -> str:
@@ -128,9 +128,9 @@ def check_ending(path: str | Path) -> str:
     return ending
 
 
-def reported(call: Call, chips: Sequence[Chip], tiles: Mapping[str, int] | None = None, command: str = "") -> Report:
+def report_of(call: Call, chips: Sequence[Chip], tiles: Mapping[str, int] | None = None, command: str = "") -> Report:
     """The report of a call that is already made."""
-    return Report(call, tuple(answered(call, chip, tiles) for chip in chips), command)
+    return Report(call, tuple(answer_of(call, chip, tiles) for chip in chips), command)
 
 
 def command_line(op: str, given: Mapping[str, Any], chips: Sequence[Chip], dtype: str | None = None) -> str:
