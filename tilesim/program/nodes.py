@@ -66,9 +66,9 @@ class Loop:
 
     `tile` [elements] is a number or a name that the plan decides. `split` distributes the axis over cores:
     "block_balanced" (floor and remainder, in units of `unit` elements), "block" (equal shares, the last one short) or
-    "cyclic" (tile by tile, to core after core). `even` makes the tiles equal within one element instead of full tiles and a tail; `halo`
-    and `lead` are how many elements after and before the tile an iteration also reads. A dealt loop can run over the
-    tiles of `rows` such axes, one after the other.
+    "cyclic" (tile by tile, to core after core). `even` makes the tiles equal within one element instead of full tiles
+    and a tail; `halo` and `lead` are the elements after and before the tile that an iteration also reads. A cyclic loop
+    can run over the tiles of `rows` such axes, one after the other.
     """
 
     name: str

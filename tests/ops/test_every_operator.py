@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import operators
-from tests.operators import cases, cases_of_kernels, executed, judge, made_up, planned
+from tests import sample_calls as operators
 from tests.reference import formats, text_gated_residual, tolerance
+from tests.sample_calls import cases, cases_of_kernels, executed, judge, made_up, planned
 from tilesim.chip.loading import load_chip
 from tilesim.execution.run import run
 from tilesim.execution.verify import verify

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.operators import chips_of, small
+from tests.sample_calls import chips_of, small
 from tilesim.analysis.sweep import sweep
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, BadOperator

@@ -12,7 +12,7 @@ from tilesim.execution.run import run
 from tilesim.execution.verify import verify
 from tilesim.planning.plan import plan
 
-SHARED = Path(__file__).parents[2] / "shared" / "golden" / "numerics"
+SHARED = Path(__file__).parents[3] / "shared" / "golden" / "numerics"
 NAMES = {"tgr": "text_gated_residual_grad", "con": "masked_causal_conv1d_backward", "glu": "glu_backward"}
 ATTRIBUTES = ("channels", "dim")
 

@@ -13,7 +13,7 @@ from tests.golden import packing
 from tests.reference import formats, glu, masked_causal_conv1d, text_gated_residual
 from tests.reference.formats import AnyArray, Array, carried
 
-SHARED = Path(__file__).parents[2] / "shared" / "golden" / "numerics"
+SHARED = Path(__file__).parents[3] / "shared" / "golden" / "numerics"
 
 
 def _backward(operator: str, inputs: Mapping[str, AnyArray], attributes: Mapping[str, int]) -> dict[str, Array]:

@@ -13,10 +13,10 @@ import pytest
 from typer.main import get_command
 
 import tilesim as library
+from tests.chip.test_chip import INI
 from tests.commands import answered, runner
 from tests.commands import refused as line_of
-from tests.operators import OPERATORS, small
-from tests.test_chip import INI
+from tests.sample_calls import OPERATORS, small
 from tilesim.cli import app
 from tilesim.cli.console import emit
 from tilesim.cli.verdict import show

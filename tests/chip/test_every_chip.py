@@ -15,7 +15,7 @@ from tilesim.chip.tables import COPY_PATHS, COST_CLASSES, ON_CHIP, ChipTable
 from tilesim.errors import BadChip
 
 CHIPS = chips_shipped()
-ROOT = Path(__file__).parent.parent / "chips"
+ROOT = Path(__file__).parents[2] / "chips"
 DATA = {name: tomllib.loads((ROOT / f"{name}.toml").read_text(encoding="utf-8")) for name in CHIPS}
 KEYS = load_chip("ascend950pr").keys()
 PROVENANCE = ("source", "status")

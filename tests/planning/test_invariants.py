@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.operators import (
+from tests.sample_calls import (
     MAIN,
     bits,
     cases,

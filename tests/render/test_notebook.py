@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import tilesim
+from tests.measured.test_compare import SHAPED, SIGMOID
 from tests.samples import GATED
-from tests.test_compare import SHAPED, SIGMOID
 from tilesim.analysis.table import Column, Table
 from tilesim.ops import load_operator
 from tilesim.render.report.notebook import html

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.operators import made_up
 from tests.reference.formats import carried
+from tests.sample_calls import made_up
 from tilesim.chip.loading import load_chip
 from tilesim.execution.run import run
 from tilesim.feasibility.verdict import check

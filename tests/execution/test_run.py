@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tests.operators import MAIN, OPERATORS, bits, chips_of, executed, made_up, planned
+from tests.sample_calls import MAIN, OPERATORS, bits, chips_of, executed, made_up, planned
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
 from tilesim.execution.inputs import given_from_arrays, load_inputs, random_inputs
