@@ -668,7 +668,7 @@ def test_a_file_that_is_there_survives_a_failure(tilesim, tmp_path):
 
 
 def test_a_fault_is_one_line_too(tilesim, monkeypatch):
-    monkeypatch.setattr("tilesim.feasibility.verdict.judged", lambda *_: 1 / 0)
+    monkeypatch.setattr("tilesim.feasibility.verdict.verdict_of", lambda *_: 1 / 0)
     result = tilesim("check", *GLU, *CHIP)
     assert (result.exit_code, result.stdout) == (70, "")
     assert result.stderr.startswith("error: ZeroDivisionError: division by zero; this is a fault of tilesim")

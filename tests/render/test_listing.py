@@ -27,7 +27,7 @@ made_up on ascend950pr, float32: N=11
 phase scale, 2 vector cores: keeps rows
                                                                        mte2          v       mte3
   wIn = copy(w)                                                           5
-  for i in 11: 3 x 2, balanced over cores
+  for i in 11: 3 x 2, block_balanced over cores
     xIn = copy(x[i.start:+i.size, :])                                    20
     for r in i.size: 2 x 1
       xIn[r.start, :] = mul(xIn[r.start, :], wIn)                                    4

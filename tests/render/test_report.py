@@ -307,7 +307,7 @@ def test_memory_maps_are_to_scale_and_without_gaps(chip):
     made = plan(*GATED, chip=chip)
     for one in made.phases:
         for memory in ("ub",) if one.phase.core_kind == "vector" else ("l1", "l0a", "l0b", "l0c"):
-            found = memory_map.planned(one, memory)
+            found = memory_map.memory_map_of(one, memory)
             at = 0
             for block in found.blocks:
                 assert block.offset_bytes == at
