@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from typer import Context
 from typer.main import get_command
 
 import tilesim as library
@@ -18,6 +19,7 @@ from tests.commands import answered, runner
 from tests.commands import refused as line_of
 from tests.sample_calls import OPERATORS, small
 from tilesim.cli import app
+from tilesim.cli import commands as command_files
 from tilesim.cli.console import emit
 from tilesim.cli.verdict import show
 from tilesim.ops import load_operator
@@ -51,9 +53,11 @@ def refused(result, tmp_path):
 
 def commands(group, path=("tilesim",)):
     """Every command with the words that call it."""
-    for name, command in group.commands.items():
+    context = Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         yield (*path, name), command
-        if hasattr(command, "commands"):
+        if hasattr(command, "list_commands"):
             yield from commands(command, (*path, name))
 
 
@@ -86,6 +90,32 @@ def test_help_is_no_wider_than_a_terminal(words, tilesim):
 
 def test_without_a_command_there_is_help(tilesim):
     assert answered(tilesim()) == answered(tilesim("--help"))
+
+
+def test_a_file_is_a_command(tilesim, tmp_path, monkeypatch):
+    added = tmp_path / "added"
+    added.mkdir()
+    (added / "greatest.py").write_text(
+        '''"""`tilesim greatest`."""
+from tilesim.cli.console import line
+from tilesim.cli.question import App, CallQuestion
+from tilesim.feasibility.verdict import verdict_of
+
+app = App()
+
+
+@app.command(example="tilesim greatest glu self=8x64 --chip ascend950pr")
+def greatest(question: CallQuestion) -> int:
+    """Print the largest buffer."""
+    line(verdict_of(*question.call_and_chip()).buffers[0].name)
+    return 0
+'''
+    )
+    monkeypatch.setattr(command_files, "__path__", [*command_files.__path__, str(added)])
+    assert "Print the largest buffer." in answered(tilesim("--help"))
+    verdict = library.check("glu", {"self": (8, 64)}, chip="ascend950pr")
+    assert answered(tilesim("greatest", "glu", "self=8x64", *CHIP)) == f"{verdict.buffers[0].name}\n"
+    assert "Example: tilesim greatest" in answered(tilesim("greatest", "--help"))
 
 
 # -------------------------------------------------------------------- check
@@ -668,7 +698,7 @@ def test_a_file_that_is_there_survives_a_failure(tilesim, tmp_path):
 
 
 def test_a_fault_is_one_line_too(tilesim, monkeypatch):
-    monkeypatch.setattr("tilesim.feasibility.verdict.verdict_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("tilesim.cli.commands.check.verdict_of", lambda *_: 1 / 0)
     result = tilesim("check", *GLU, *CHIP)
     assert (result.exit_code, result.stdout) == (70, "")
     assert result.stderr.startswith("error: ZeroDivisionError: division by zero; this is a fault of tilesim")

@@ -1,4 +1,9 @@
-"""The command line: one file a command or group of commands, each with `add_to`."""
+"""The command line: questions in words, answers on stdout, all else on stderr, an exit code.
+
+`commands/` has one file a command; beside it stand what commands share: the questions they are asked, how they are
+found and how they end, and the screens of verdicts and tables. Nothing here computes an answer, and no other wing
+imports from here.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +11,12 @@ from typing import Annotated
 
 import typer
 
-from tilesim.cli import (
-    check,
-    chips,
-    compare,
-    explain,
-    graph,
-    ops,
-    plan,
-    plot,
-    report,
-    run,
-    simulate,
-    sweep,
-    trace,
-    validate,
-    whatif,
-)
-from tilesim.cli.commands import EXIT_CLOSED, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_YES, Commands
-from tilesim.cli.inputs import ChipsDirectory, chips_of_every_command
-
-COMMANDS = (
-    *(check, plan, explain, graph, simulate, run, trace, report, plot),
-    *(sweep, whatif, validate, compare, chips, ops),
-)
-"""The modules of the commands, in the order of the help."""
+from tilesim.cli.group import EXIT_CLOSED, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_YES, AllCommands
+from tilesim.cli.question import ChipsDirectory, chips_of_every_command
 
 app = typer.Typer(
     name="tilesim",
-    cls=Commands,
+    cls=AllCommands,
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,7 +28,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 - nothing else needs it
+        from importlib.metadata import version  # noqa: PLC0415 - only --version needs it
 
         typer.echo(f"tilesim {version('tilesim')}")
         raise typer.Exit
@@ -65,10 +47,6 @@ def tilesim(
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
     return EXIT_YES
-
-
-for module in COMMANDS:
-    module.add_to(app)
 
 
 def main() -> None:

@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from tilesim.analysis.table import shown
-from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, table
-from tilesim.cli.inputs import chip_of, pairs_of
+from tilesim.cli.group import EXIT_NO, EXIT_YES
+from tilesim.cli.question import CallQuestion, Problems, pairs_of
 from tilesim.cli.verdict import NO_STYLE, STYLES
-from tilesim.errors import BadInput
-
-if TYPE_CHECKING:
-    from tilesim.feasibility.buffer_verdict import BuffersVerdict
+from tilesim.feasibility.buffer_file import load_buffers
+from tilesim.feasibility.buffer_verdict import BuffersVerdict, check_buffers
 
 ENDING = ".toml"
 """What the name of a file of buffers ends in."""
 
 
-def answer_buffers(
-    path: str,
-    words: Sequence[str] | None,
-    chip: str | None,
-    changes: Sequence[str] | None,
-    chips: Path | None,
-    dtype: str | None,
-    *,
-    as_json: bool,
-) -> int:
+def answer_buffers(question: CallQuestion, *, as_json: bool) -> int:
     """Print the verdict on a file of buffers; returns the exit code for it.
 
-    Sizes are given as words or by --set; a key of --set with a dot is a figure of the chip.
+    Sizes are given as words or by --set; a key of --set with a dot is a parameter of the chip.
     """
-    from tilesim.feasibility.buffer_file import load_buffers  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.feasibility.buffer_verdict import check_buffers  # noqa: PLC0415
-
-    found, subjects, problems = None, [], []
-    pairs = changes or ()
-    try:
-        found = chip_of(chip, [pair for pair in pairs if "." in pair.partition("=")[0]], chips)
-    except BadInput as error:
-        subjects, problems = [error.subject], list(error.problems)
-    sizes: dict[str, str] = {}
-    try:
-        plain = [pair for pair in pairs if "." not in pair.partition("=")[0]]
-        sizes = pairs_of("sizes", [*(words or ()), *plain])
-        load_buffers(path)
-    except BadInput as error:
-        subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
-    if problems or found is None:
-        raise BadInput(" and ".join(subjects), problems)
-    verdict = check_buffers(path, found, sizes, dtype=dtype)
+    problems = Problems()
+    pairs = question.changes or ()
+    plain = [pair for pair in pairs if "." not in pair.partition("=")[0]]
+    dotted = [pair for pair in pairs if "." in pair.partition("=")[0]]
+    chip = problems.result_of(replace(question, changes=dotted).load_chip)
+    sizes = problems.result_of(lambda: pairs_of("sizes", [*(question.words or ()), *plain]))
+    problems.result_of(lambda: load_buffers(question.op))
+    problems.refuse()
+    if chip is None or sizes is None:
+        raise AssertionError
+    verdict = check_buffers(question.op, chip, sizes, dtype=question.dtype)
     if as_json:
         emit(verdict.to_json())
     else:

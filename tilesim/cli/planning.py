@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import note, percent
-from tilesim.cli.inputs import asked, tiles_of
+from tilesim.cli.group import EXIT_NO, EXIT_YES
+from tilesim.cli.question import PlanQuestion
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import TilesimError
-
-if TYPE_CHECKING:
-    from tilesim.planning.plan import Plan
+from tilesim.measured import error_bands
+from tilesim.planning.plan import Plan, plan_of
+from tilesim.simulation.fusion_saving import COMPOSITE, fusion_saving
 
 
 @dataclass(frozen=True)
@@ -25,38 +24,28 @@ class PlanAnswer:
     code: int
 
 
-def planned(
-    op: str,
-    words: Sequence[str] | None,
-    chip: str | None,
-    changes: Sequence[str] | None,
-    chips: Path | None,
-    dtype: str | None,
-    tiles: Sequence[str] | None = None,
-    *,
-    given: Mapping[str, Any] | None = None,
-    as_json: bool,
-) -> PlanAnswer:
-    """The plan that a command line asks for; `given` is what else is known of the call, such as shapes in a file.
+def plan_answer(question: PlanQuestion, given: Mapping[str, Any] | None = None, *, as_json: bool) -> PlanAnswer:
+    """Return the plan that a question asks for; `given` is known of the call already, such as shapes in a file.
 
     A verdict that is no ends the command as `check` does. Where the vendor's first call takes what does not fit, the
     plan is the vendor's; the exit code is that of the verdict.
     """
-    from tilesim.planning.plan import plan_of  # noqa: PLC0415 - numpy and pydantic load when a command runs
-
-    wanted = asked(op, words, chip, changes, chips, dtype, given)
-    sizes = tiles_of(tiles)
+    call, chip = question.call_and_chip(given)
+    sizes = question.tile_sizes()
     with refusals_answered(as_json=as_json):
-        made = plan_of(wanted.call, wanted.chip, sizes)
-    if made.note:
-        note(f"note: {made.verdict}; {made.note}")
-    return PlanAnswer(made, EXIT_YES if made.ok else EXIT_NO)
+        plan = plan_of(call, chip, sizes)
+    if plan.note:
+        note(f"note: {plan.verdict}; {plan.note}")
+    return PlanAnswer(plan, EXIT_YES if plan.ok else EXIT_NO)
+
+
+def known_accuracy(plan: Plan) -> str:
+    """Return how far predictions of such a kernel were off where they were compared with measurements."""
+    return str(error_bands.known_accuracy(plan.call, plan.chip, plan.by_hand))
 
 
 def fusing_text(plan: Plan) -> str:
     """What fusing would save, or why there is nothing to fuse into; "" for a plan that is no composite."""
-    from tilesim.simulation.fusion_saving import COMPOSITE, fusion_saving  # noqa: PLC0415 - numpy loads when a command runs
-
     if plan.route != COMPOSITE:
         return ""
     try:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from tilesim.analysis.table import shown
+from tilesim.analysis.table import Table, shown
 from tilesim.cli.console import TextColumn, emit, line, raw, table
 from tilesim.errors import BadInput
-
-if TYPE_CHECKING:
-    from tilesim.analysis.table import Table
 
 PROSE: Final = ("tiles", "bound", "reason", "slots", "tightest")
 """Columns whose words may be broken."""

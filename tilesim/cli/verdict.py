@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
 
-from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, several, size, table
+from tilesim.cli.group import EXIT_NO, EXIT_YES
 from tilesim.errors import TilesimError
+from tilesim.feasibility.inequalities import EvaluatedInequality
+from tilesim.feasibility.verdict import BufferUse, Verdict
+from tilesim.operators.binding import in_words
 from tilesim.text import TIED
-
-if TYPE_CHECKING:
-    from tilesim.feasibility.inequalities import EvaluatedInequality
-    from tilesim.feasibility.verdict import BufferUse, Verdict
 
 STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
 """Colours of verdicts; all others are a no."""
@@ -40,8 +39,6 @@ def answer(verdict: Verdict, *, rules: bool = False, everything: bool = False, a
 @contextmanager
 def refusals_answered(*, as_json: bool) -> Iterator[None]:
     """In it, an error that carries a verdict becomes the answer of the command."""
-    from tilesim.feasibility.verdict import Verdict  # noqa: PLC0415 - numpy and pydantic load when a command runs
-
     try:
         yield
     except TilesimError as error:
@@ -75,8 +72,6 @@ def title(verdict: Verdict) -> None:
 
 def asked_text(verdict: Verdict) -> str:
     """What a verdict is about, in one line."""
-    from tilesim.operators.binding import in_words  # noqa: PLC0415 - numpy and pydantic load when a command runs
-
     return f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {in_words(verdict.call)}"
 
 

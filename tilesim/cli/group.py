@@ -1,15 +1,21 @@
-"""How a command ends: its exit code, and one line for whatever goes wrong."""
+"""How a command is found, and how it ends: loaded on need, an exit code, one line for whatever goes wrong."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from tilesim.cli import commands
 from tilesim.errors import BadInput, TilesimError, did_you_mean
 
 EXIT_YES: Final = 0
@@ -49,12 +55,47 @@ class Commands(TyperGroup):
             raise typer.Exit(_ended(error)) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names. Raises BadInput."""
-        names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        """Return the command that the first word names. Raises BadInput."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not args[0].startswith("-"):
             hint = did_you_mean(args[0], names) or f" there are: {', '.join(names)}"
             raise BadInput(ctx.command_path, [f"{args[0]!r} is not a command;{hint}"])
         return super().resolve_command(ctx, args)
+
+
+class AllCommands(Commands):
+    """Every file of `tilesim.cli.commands` as a command; a file is imported when its command runs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature of the base class
+        """Return the names of the files."""
+        return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, from its file."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return typer.main.get_command(importlib.import_module(f"{commands.__name__}.{cmd_name}").app)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with a summary of every command; the files are read, not imported."""
+        summaries = {name: _summary(f"{commands.__name__}.{name}") for name in self.list_commands(ctx)}
+        page = TyperGroup(
+            name=self.name,
+            commands=[TyperCommand(name, help=text) for name, text in summaries.items()],
+            params=self.params,
+            help=self.help,
+            epilog=self.epilog,
+            rich_markup_mode=self.rich_markup_mode,
+        )
+        page.format_help(ctx, formatter)
+
+
+def _summary(module: str) -> str:
+    """The docstring of the first function that a module registers, without importing the module."""
+    spec = find_spec(module)
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else "")
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list)
+    return next((ast.get_docstring(node) or "" for node in functions), "")
 
 
 def _ended(error: BaseException) -> int:

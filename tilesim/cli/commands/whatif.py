@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilesim.cli.commands import EXIT_NO, EXIT_YES
+from tilesim.analysis.ranges import parse_settings
+from tilesim.analysis.sensitivity import sensitivity_of
+from tilesim.analysis.solve import solve_of
+from tilesim.analysis.whatif import whatif_of
 from tilesim.cli.console import emit, line
-from tilesim.cli.inputs import AsJson, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words, asked, tiles_of
+from tilesim.cli.group import EXIT_NO, EXIT_YES
+from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.tables import AsCsv, answer_table, refuse_two_forms
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import BadInput
+from tilesim.measured.error_bands import known_accuracy
+from tilesim.render.plot import sweep_curves, tornado, write_figure
 
-EXAMPLE = "tilesim whatif glu_backward self=8x64x128 --chip ascend950pr"
+app = App()
 
 
-def whatif(  # noqa: PLR0913 - one argument an option
-    op: OperatorName,
-    words: Words = None,
-    chip: ChipName = None,
+@dataclass(frozen=True, kw_only=True)
+class WhatIfQuestion(PlanQuestion):
+    """A question about a call on a chip with other values of its parameters."""
+
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUES", help="Figures to vary, such as memory.ub.size_bytes=131072,196608."
+            "--set", metavar="KEY=VALUES", help="Parameters to vary, such as memory.ub.size_bytes=131072,196608."
         ),
-    ] = None,
+    ] = None
+
+
+@app.command(example="tilesim whatif glu_backward self=8x64x128 --chip ascend950pr")
+def whatif(
+    question: WhatIfQuestion,
     sensitivity: Annotated[
         bool,
         typer.Option(
@@ -47,20 +59,12 @@ def whatif(  # noqa: PLR0913 - one argument an option
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the table: curves, or what the time depends on (.svg ...)."),
     ] = None,
-    chips: ChipsDirectory = None,
-    dtype: Dtype = None,
-    tiles: Tiles = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> int:
     """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
-    from tilesim.analysis.ranges import parse_settings  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.analysis.sensitivity import sensitivity_of  # noqa: PLC0415
-    from tilesim.analysis.solve import solve_of  # noqa: PLC0415
-    from tilesim.analysis.whatif import whatif_of  # noqa: PLC0415
-    from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
-
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
+    changes = question.changes
     problems = []
     if changes and solve is not None:
         problems.append("--set and --solve are both given, only one question can be answered")
@@ -76,11 +80,11 @@ def whatif(  # noqa: PLR0913 - one argument an option
         problems.append("--plot is given with --solve, whose answer is no table")
     if problems:
         raise BadInput("whatif", problems)
-    wanted = asked(op, words, chip, None, chips, dtype)
-    sizes = tiles_of(tiles)
+    call, chip = replace(question, changes=None).call_and_chip()
+    sizes = question.tile_sizes()
     if solve is not None:
-        answer = solve_of(wanted.call, wanted.chip, solve, time_us, sizes)
-        trust = {} if time_us is None else {"accuracy": str(known_accuracy(wanted.call, wanted.chip, sizes))}
+        answer = solve_of(call, chip, solve, time_us, sizes)
+        trust = {} if time_us is None else {"accuracy": str(known_accuracy(call, chip, sizes))}
         if as_json:
             emit(answer.to_json() | trust)
         else:
@@ -90,22 +94,11 @@ def whatif(  # noqa: PLR0913 - one argument an option
         return EXIT_YES if answer.ok else EXIT_NO
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
-        made = (
-            whatif_of(wanted.call, wanted.chip, settings, sizes)
-            if settings
-            else sensitivity_of(wanted.call, wanted.chip, sizes)
-        )
+        made = whatif_of(call, chip, settings, sizes) if settings else sensitivity_of(call, chip, sizes)
     if plot is not None:
-        from tilesim.render.plot import sweep_curves, tornado, write_figure  # noqa: PLC0415 - matplotlib loads when it draws
-
         write_figure(sweep_curves(made) if settings else tornado(made), plot)
     short = not settings and not everything
     answer_table(made, as_json=as_json, as_csv=as_csv, notes=2 if short else None)
     if short and not (as_json or as_csv):
         line("the other figures change nothing here or were left alone: --all")
     return EXIT_YES
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(whatif)

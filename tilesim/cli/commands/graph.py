@@ -5,29 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import networkx as nx
 import typer
 
 from tilesim.cli.console import TextColumn, heading, line, raw, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import planned
+from tilesim.cli.planning import plan_answer
+from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.verdict import asked_text
+from tilesim.planning.stage_graph import graph as drawn
+from tilesim.render.graph_files import node_link, write_graph
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-EXAMPLE = "tilesim graph glu_backward self=2x4096x8192 --chip ascend950pr --out glu.svg"
+app = App()
 
 
-def graph(  # noqa: PLR0913 - one argument an option
-    op: OperatorName,
-    words: Words = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
-    dtype: Dtype = None,
-    tiles: Tiles = None,
+@app.command(example="tilesim graph glu_backward self=2x4096x8192 --chip ascend950pr --out glu.svg")
+def graph(
+    question: PlanQuestion,
     first: Annotated[
         int | None,
         typer.Option("--tiles", "--first", min=1, metavar="N", help="Tell the first N tiles of every loop apart."),
@@ -38,10 +33,7 @@ def graph(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Show copies and computations as a graph, or write it to a file."""
-    from tilesim.planning.stage_graph import graph as drawn  # noqa: PLC0415 - slow to import
-    from tilesim.render.graph_files import node_link, write_graph  # noqa: PLC0415
-
-    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    made = plan_answer(question, as_json=as_json)
     found = drawn(made.plan, first)
     if out is not None:
         write_graph(found, out)
@@ -69,8 +61,3 @@ def _summary(found: nx.DiGraph) -> None:
     heading("nodes")
     columns = [TextColumn("phase", prose=True), *(TextColumn(kind, number=True) for kind in kinds)]
     table(columns, [(phase, *(f"{c[kind] or ''}" for kind in kinds)) for phase, c in stages.items()])
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(graph)

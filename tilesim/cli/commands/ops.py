@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from tilesim.cli.commands import EXIT_YES, Commands
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, table
-from tilesim.cli.inputs import AsJson, OperatorName
+from tilesim.cli.group import EXIT_YES, Commands
+from tilesim.cli.question import App, AsJson, OperatorName
+from tilesim.operators.operator import Attribute, Dimension, Operator
+from tilesim.operators.rules import rules_of
+from tilesim.ops import load_operator, operators_shipped
 
-if TYPE_CHECKING:
-    from tilesim.operators.operator import Attribute, Dimension, Operator
-
-EXAMPLE = "tilesim ops show glu_backward"
-
-ops = typer.Typer(name="ops", cls=Commands)
+app = App(name="ops", cls=Commands)
 
 
-@ops.callback(invoke_without_command=True, epilog="Example: tilesim ops")
-def every(ctx: typer.Context, as_json: AsJson = False) -> int:
+@app.callback(invoke_without_command=True, epilog="Example: tilesim ops")
+def ops(ctx: typer.Context, as_json: AsJson = False) -> int:
     """List the operators with their dims, options, dtypes and products; `ops show OP` tells all about one."""
     if ctx.invoked_subcommand is not None:
         return EXIT_YES
-    from tilesim.ops import load_operator, operators_shipped  # noqa: PLC0415 - numpy loads when a command runs
 
     found = [load_operator(name) for name in operators_shipped()]
     if as_json:
@@ -37,11 +34,9 @@ def every(ctx: typer.Context, as_json: AsJson = False) -> int:
     return EXIT_YES
 
 
-@ops.command(epilog=f"Example: {EXAMPLE}")
+@app.command(example="tilesim ops show glu_backward")
 def show(op: OperatorName, as_json: AsJson = False) -> int:
     """Show an operator: dims with their ranges, tensors, attributes, and the rules of its document."""
-    from tilesim.ops import load_operator  # noqa: PLC0415 - see every
-
     found = load_operator(op)
     if as_json:
         emit(to_json(found))
@@ -85,8 +80,6 @@ def show(op: OperatorName, as_json: AsJson = False) -> int:
 
 def to_json(op: Operator) -> dict[str, Any]:
     """An operator as plain data."""
-    from tilesim.operators.rules import rules_of  # noqa: PLC0415 - see every
-
     return {
         "name": op.name,
         "api": op.api,
@@ -141,8 +134,3 @@ def _range(d: Dimension) -> str:
 
 def _attribute(a: Attribute) -> str:
     return f"{a.name} = {a.dim or a.default}" if a.dim or a.default is not None else a.name
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(ops)

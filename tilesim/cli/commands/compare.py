@@ -4,63 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from tilesim.cli.commands import EXIT_NO, EXIT_YES
 from tilesim.cli.console import TextColumn, emit, heading, line, several, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, Words, chip_of
+from tilesim.cli.group import EXIT_NO, EXIT_YES
+from tilesim.cli.question import App, AsJson, ChipQuestion, Dtype, Problems, Words
 from tilesim.errors import BadInput
+from tilesim.measured.compare import Comparison, KernelComparison, Left
+from tilesim.measured.compare import compare as compared
+from tilesim.measured.profile import read_profile
+from tilesim.measured.profiled_calls import Case
+from tilesim.operators.binding import bind, parse
+from tilesim.ops import load_operator
 
-if TYPE_CHECKING:
-    from tilesim.chip.chip import Chip
-    from tilesim.measured.compare import Comparison, KernelComparison, Left
-    from tilesim.measured.profiled_calls import Case
+app = App()
 
-EXAMPLE: Final = "tilesim compare kernel_details.csv --chip ascend910b2"
 SHOWN: Final = 20
 """As many kernels does a screen show; --all shows the others."""
 
 
+@app.command(example="tilesim compare kernel_details.csv --chip ascend910b2")
 def compare(
     profile: Annotated[
         Path,
         typer.Argument(metavar="CSV", help="A profiler's kernel_details, op_summary or PipeUtilization table."),
     ],
+    question: ChipQuestion,
     words: Words = None,
     op: Annotated[
         str | None, typer.Option("--op", metavar="NAME", help="The operator of kernels without shapes, with KEY=VALUE.")
     ] = None,
     dtype: Dtype = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
     everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all kernels.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare a profile with predicted times, kernel by kernel, the one first from which most could be gained."""
-    from tilesim.measured.compare import compare as compared  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.measured.profile import read_profile  # noqa: PLC0415
-
-    subjects, problems = [], []
-    found: Chip | None = None
-    try:
-        found = chip_of(chip, changes, chips)
-    except BadInput as error:
-        subjects, problems = [error.subject], list(error.problems)
-    try:
-        read_profile(profile)
-    except BadInput as error:
-        subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
-    case: Case | None = None
-    try:
-        case = _call(op, words, dtype)
-    except BadInput as error:
-        subjects, problems = [*subjects, error.subject], [*problems, *error.problems]
-    if problems or found is None:
-        raise BadInput(" and ".join(subjects), problems)
-    made = compared(profile, found, case)
+    problems = Problems()
+    chip = problems.result_of(question.load_chip)
+    problems.result_of(lambda: read_profile(profile))
+    case = problems.result_of(lambda: _call(op, words, dtype))
+    problems.refuse()
+    if chip is None:
+        raise AssertionError
+    made = compared(profile, chip, case)
     if as_json:
         emit({"ok": bool(made.kernels), **made.to_json()})
     else:
@@ -70,10 +58,6 @@ def compare(
 
 def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Case | None:
     """The call that the words say; None without an operator. Raises BadInput."""
-    from tilesim.measured.profiled_calls import Case  # noqa: PLC0415
-    from tilesim.operators.binding import bind, parse  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.ops import load_operator  # noqa: PLC0415
-
     if op is None:
         if words or dtype:
             raise BadInput("compare", ["KEY=VALUE and --dtype are of a call: name its operator with --op"])
@@ -166,8 +150,3 @@ def _left(left: Sequence[Left]) -> None:
             if x.pipes_us:
                 times = ", ".join(f"{pipe} {time_us:,.2f}" for pipe, time_us in x.pipes_us.items())
                 line(f"  {x.kind}: measured pipes [us of one call]: {times}")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(compare)

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
+from tilesim.analysis.search import Candidate, search_of, search_table
 from tilesim.analysis.table import shown
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, several, size, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import fusing_text, planned
+from tilesim.cli.planning import fusing_text, plan_answer
+from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
+from tilesim.measured.error_bands import known_accuracy
+from tilesim.planning.phase_plan import PhasePlan, core_shares, idle_share
+from tilesim.planning.plan import Plan
+from tilesim.program.loop_nest import split_loops
 
-if TYPE_CHECKING:
-    from tilesim.analysis.search import Candidate
-    from tilesim.planning.phase_plan import PhasePlan
-    from tilesim.planning.plan import Plan
-
-EXAMPLE = "tilesim plan glu_backward self=2x4096x8192 --chip ascend950pr"
+app = App()
 
 
-def plan(  # noqa: PLR0913 - one argument an option
-    op: OperatorName,
-    words: Words = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
-    dtype: Dtype = None,
-    tiles: Tiles = None,
+@app.command(example="tilesim plan glu_backward self=2x4096x8192 --chip ascend950pr")
+def plan(
+    question: PlanQuestion,
     buffers: Annotated[bool, typer.Option("--buffers", metavar="", help="Show where every buffer lies.")] = False,
     search: Annotated[
         bool, typer.Option("--search", metavar="", help="Rank other tilings, with why each lost.")
@@ -38,7 +33,7 @@ def plan(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Show the split over cores, the tile sizes with their reasons, the workspace and the vendor's tiling data."""
-    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    made = plan_answer(question, as_json=as_json)
     if search:
         answer_search(made.plan, everything=everything, as_json=as_json)
     elif as_json:
@@ -88,7 +83,6 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _phases(plan: Plan) -> None:
-    from tilesim.planning.phase_plan import idle_share  # noqa: PLC0415 - numpy loads when a command runs
 
     columns = (
         TextColumn("phase", prose=True),
@@ -110,9 +104,6 @@ def _phases(plan: Plan) -> None:
 
 def _shares(phase: PhasePlan) -> str:
     """What the busiest cores get of each axis that is split, and how many cores have less."""
-    from tilesim.planning.phase_plan import core_shares  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.program.loop_nest import split_loops  # noqa: PLC0415
-
     extents = {loop.name: int(loop.extent.bind(phase.sizes)) for loop, _ in split_loops(phase.phase)}
     shares = core_shares(phase)
     if not shares:
@@ -168,11 +159,6 @@ def _workspace(plan: Plan) -> None:
     table(columns, [(name, at, count) for name, (at, count) in plan.workspace.items()])
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(plan)
-
-
 SHOWN_RANKED: Final = 6
 """As many that were timed does a screen show of a phase."""
 
@@ -183,9 +169,6 @@ SHOWN_REJECTED: Final = 3
 
 def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
     """Print the candidates of every phase of a plan."""
-    from tilesim.analysis.search import search_of, search_table  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.measured.error_bands import known_accuracy  # noqa: PLC0415
-
     found = search_of(plan)
     total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))
     if as_json:

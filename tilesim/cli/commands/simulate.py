@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-import typer
 
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import fusing_text, planned
+from tilesim.cli.planning import fusing_text, known_accuracy, plan_answer
+from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.verdict import asked_text, overridden_text
+from tilesim.simulation.timeline import Timeline
+from tilesim.simulation.timeline import simulate as simulated
 
-if TYPE_CHECKING:
-    from tilesim.planning.plan import Plan
-    from tilesim.simulation.timeline import Timeline
-
-EXAMPLE = "tilesim simulate glu_backward self=2x4096x8192 --chip ascend950pr"
+app = App()
 
 
-def simulate(
-    op: OperatorName,
-    words: Words = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
-    dtype: Dtype = None,
-    tiles: Tiles = None,
-    as_json: AsJson = False,
-) -> int:
+@app.command(example="tilesim simulate glu_backward self=2x4096x8192 --chip ascend950pr")
+def simulate(question: PlanQuestion, as_json: AsJson = False) -> int:
     """Predict cycles and time: by phase and pipe, what bounds each, and what the figures rest on."""
-    from tilesim.simulation.timeline import simulate as simulated  # noqa: PLC0415 - numpy loads when a command runs
-
-    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    made = plan_answer(question, as_json=as_json)
     timeline = simulated(made.plan)
     if as_json:
         emit(timeline.to_json())
     else:
         show(timeline)
     return made.code
-
-
-def known_accuracy(plan: Plan) -> str:
-    """How far predictions of such a kernel were off where they have been compared with measurements."""
-    from tilesim.measured import error_bands  # noqa: PLC0415 - loads when a command runs
-
-    return str(error_bands.known_accuracy(plan.call, plan.chip, plan.by_hand))
 
 
 def show(timeline: Timeline) -> None:
@@ -96,8 +74,3 @@ def _phases(timeline: Timeline, kind: str) -> None:
         for place, phase in mine
     ]
     table(columns, rows)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(simulate)

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tilesim.cli.commands import EXIT_NO
 from tilesim.cli.console import TextColumn, console, emit, heading, line, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import planned
-from tilesim.cli.simulate import known_accuracy
+from tilesim.cli.group import EXIT_NO
+from tilesim.cli.planning import known_accuracy, plan_answer
+from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.verdict import asked_text, refusals_answered
 from tilesim.errors import BadInput
+from tilesim.execution.inputs import agreed, load_inputs, random_inputs
+from tilesim.execution.interpreter import Progress
+from tilesim.execution.run import Run
+from tilesim.execution.run import run as executed
+from tilesim.execution.tensor_files import read_arrays, save_outputs
+from tilesim.execution.verify import verify
+from tilesim.operators.binding import parse
+from tilesim.operators.reference import Difference
+from tilesim.operators.shapes import shape_text
+from tilesim.ops import load_operator
 
-if TYPE_CHECKING:
-    from tilesim.execution.interpreter import Progress
-    from tilesim.execution.run import Run
-    from tilesim.operators.reference import Difference
-
-EXAMPLE = "tilesim run glu_backward self=8x64x128 --chip ascend950pr --random 0 --verify"
+app = App()
 
 
-def run(  # noqa: PLR0913 - one argument an option
-    op: OperatorName,
-    words: Words = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
-    dtype: Dtype = None,
-    tiles: Tiles = None,
+@app.command(example="tilesim run glu_backward self=8x64x128 --chip ascend950pr --random 0 --verify")
+def run(
+    question: PlanQuestion,
     inputs: Annotated[
         Path | None,
         typer.Option("--inputs", metavar="FILE", help="Inputs: .npz, .safetensors or a folder of .npy files."),
@@ -49,13 +49,10 @@ def run(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Compute the outputs tile by tile as the chip would; with --inputs, the file tells shapes, dtype and options."""
-    from tilesim.execution.inputs import load_inputs, random_inputs  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.execution.run import run as executed  # noqa: PLC0415
-    from tilesim.execution.tensor_files import save_outputs  # noqa: PLC0415
-
     _refuse(inputs, random, out, threads)
-    given = _told(op, words, inputs, dtype) if inputs is not None else {}
-    made = planned(op, () if given else words, chip, changes, chips, dtype, tiles, given=given, as_json=as_json)
+    given = _given(question, inputs) if inputs is not None else None
+    # The words are in what is given, compared with the file.
+    made = plan_answer(replace(question, words=None) if given else question, given, as_json=as_json)
     plan = made.plan
     if verify and plan.operator.reference is None:
         raise BadInput(plan.operator.name, ["there is no reference to --verify against"])
@@ -90,17 +87,12 @@ def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: 
         raise BadInput("run", problems)
 
 
-def _told(op: str, words: Sequence[str] | None, inputs: Path, dtype: str | None) -> dict[str, Any]:
-    """What a file of inputs and the words beside it say of the call. Raises BadInput where they contradict."""
-    from tilesim.execution.inputs import agreed  # noqa: PLC0415 - see run
-    from tilesim.execution.tensor_files import read_arrays  # noqa: PLC0415
-    from tilesim.operators.binding import parse  # noqa: PLC0415
-    from tilesim.ops import load_operator  # noqa: PLC0415
-
-    operator = load_operator(op)
-    asked, arrays = parse(operator, words or ()), read_arrays(inputs)
+def _given(question: PlanQuestion, inputs: Path) -> dict[str, Any]:
+    """Return what a file of inputs and the words beside it say of the call. Raises BadInput where they contradict."""
+    operator = load_operator(question.op)
+    words, arrays = parse(operator, question.words or ()), read_arrays(inputs)
     try:
-        return agreed(operator, arrays, asked, dtype)
+        return agreed(operator, arrays, words, question.dtype)
     except BadInput as error:
         raise BadInput(str(inputs), error.problems) from None
 
@@ -124,7 +116,6 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _differences(done: Run, inputs: Mapping[str, Any]) -> dict[str, Difference]:
-    from tilesim.execution.verify import verify  # noqa: PLC0415 - see run
 
     return {difference.output: difference for difference in verify(done, done.plan, inputs)}
 
@@ -155,7 +146,6 @@ def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None)
 
 
 def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) -> None:
-    from tilesim.operators.shapes import shape_text  # noqa: PLC0415 - see run
 
     plan, timeline = done.plan, done.timeline
     wrong = [name for name, found in differences.items() if not found.ok]
@@ -180,8 +170,3 @@ def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) ->
     line(f"predicted: {timeline.cycles:,} cycles, {timeline.time_us:,.1f} us ({trust}); {timeline.bottleneck}")
     if out is not None:
         line(f"written to {out}")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(run)

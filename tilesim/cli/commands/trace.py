@@ -8,20 +8,17 @@ from typing import Annotated
 import typer
 
 from tilesim.cli.console import emit, line, note
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, Dtype, OperatorName, Tiles, Words
-from tilesim.cli.planning import planned
+from tilesim.cli.planning import plan_answer
+from tilesim.cli.question import App, AsJson, PlanQuestion
+from tilesim.render.trace import trace as traced
+from tilesim.render.trace import write_trace
 
-EXAMPLE = "tilesim trace glu_backward self=2x4096x8192 --chip ascend950pr --out trace.json"
+app = App()
 
 
-def trace(  # noqa: PLR0913 - one argument an option
-    op: OperatorName,
-    words: Words = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
-    dtype: Dtype = None,
-    tiles: Tiles = None,
+@app.command(example="tilesim trace glu_backward self=2x4096x8192 --chip ascend950pr --out trace.json")
+def trace(
+    question: PlanQuestion,
     window: Annotated[
         int | None,
         typer.Option(
@@ -32,10 +29,7 @@ def trace(  # noqa: PLR0913 - one argument an option
     as_json: AsJson = False,
 ) -> int:
     """Write the timeline as a Chrome trace: a process a core, a thread a pipe."""
-    from tilesim.render.trace import trace as traced  # noqa: PLC0415 - numpy loads when a command runs
-    from tilesim.render.trace import write_trace  # noqa: PLC0415
-
-    made = planned(op, words, chip, changes, chips, dtype, tiles, as_json=as_json)
+    made = plan_answer(question, as_json=as_json)
     if out is None:
         emit(traced(made.plan, tiles=window))
         return made.code
@@ -46,8 +40,3 @@ def trace(  # noqa: PLR0913 - one argument an option
         line(f"written to {out}")
         note("open it in ui.perfetto.dev or chrome://tracing")
     return made.code
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(trace)

@@ -8,23 +8,27 @@ from importlib.util import find_spec
 from itertools import pairwise
 from math import inf, isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from tilesim.cli.commands import EXIT_NO, EXIT_YES
+from tilesim.chip.chip import Chip
 from tilesim.cli.console import TextColumn, emit, heading, line, several, table
-from tilesim.cli.inputs import AsJson, Changes, ChipName, ChipsDirectory, chip_of
+from tilesim.cli.group import EXIT_NO, EXIT_YES
+from tilesim.cli.question import App, AsJson, ChipQuestion
 from tilesim.cli.verdict import NO_STYLE
 from tilesim.errors import BadInput
+from tilesim.files import write_text
+from tilesim.measured.fit import Fit
+from tilesim.measured.measurement import Measurement
+from tilesim.measured.measurement_files import load_measured
+from tilesim.measured.validate import Compared, Summary, Validation, compared_on
+from tilesim.measured.validate import validate as validated
+from tilesim.render.plot import check_ending, write_figure
+from tilesim.render.plot.validation import scatter
 
-if TYPE_CHECKING:
-    from tilesim.chip.chip import Chip
-    from tilesim.measured.fit import Fit
-    from tilesim.measured.measurement import Measurement
-    from tilesim.measured.validate import Compared, Summary, Validation
+app = App()
 
-EXAMPLE: Final = "tilesim validate --chip ascend950pr"
 FURTHEST: Final = 5
 """As many of the rows that are furthest off are shown."""
 BINS: Final = (-inf, -40, -20, -10, -5, 0, 5, 10, 20, 40, inf)
@@ -33,14 +37,13 @@ BAR: Final = 50
 """Characters of the longest bar."""
 
 
+@app.command(example="tilesim validate --chip ascend950pr")
 def validate(
+    question: ChipQuestion,
     measured: Annotated[
         Path | None,
         typer.Argument(metavar="MEASURED", help="Measured times, .json or .csv; those of the package if left out."),
     ] = None,
-    chip: ChipName = None,
-    changes: Changes = None,
-    chips: ChipsDirectory = None,
     everything: Annotated[
         bool, typer.Option("--all", metavar="", help="Rows that were not measured under control too.")
     ] = False,
@@ -54,16 +57,10 @@ def validate(
     as_json: AsJson = False,
 ) -> int:
     """Compare predicted with measured times, by operator and dtype, and say what could not be compared."""
-    from tilesim.measured.measurement_files import load_measured  # noqa: PLC0415 - numpy and pydantic load when a command runs
-    from tilesim.measured.validate import compared_on  # noqa: PLC0415
-    from tilesim.measured.validate import validate as validated  # noqa: PLC0415
-    from tilesim.render.plot import check_ending, write_figure  # noqa: PLC0415
-    from tilesim.render.plot.validation import scatter  # noqa: PLC0415
-
     if plot is not None:
         check_ending(plot)
     _refuse(fit)
-    found = chip_of(chip, changes, chips)
+    found = question.load_chip()
     rows = load_measured(measured)
     if not any(_of(row, found, everything=everything) for row in rows):
         if as_json:
@@ -73,8 +70,6 @@ def validate(
         return EXIT_NO
     made = validated(rows, found, all=everything, fit=fit is not None)
     if fit is not None and made.fit is not None:
-        from tilesim.files import write_text  # noqa: PLC0415
-
         write_text(fit, made.fit.toml(fit.stem))
     if plot is not None and made.compared:
         write_figure(scatter(made), plot)
@@ -247,8 +242,3 @@ def _figure(value: float) -> str:
     ('1.309e+12', '2.44', '')
     """
     return "" if value != value else f"{value:.4g}"  # noqa: PLR0124 - only NaN differs from itself
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=f"Example: {EXAMPLE}")(validate)

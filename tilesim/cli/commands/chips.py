@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tilesim.cli.commands import EXIT_NO, EXIT_YES, Commands
+from tilesim.chip.chip import Chip
+from tilesim.chip.loading import chips_found, import_chip, load_chip
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, note, raw, several, size, table
-from tilesim.cli.inputs import AsJson, Changes, ChipsDirectory, chip_of, directory_of
-
-if TYPE_CHECKING:
-    from tilesim.chip.chip import Chip
+from tilesim.cli.group import EXIT_NO, EXIT_YES, Commands
+from tilesim.cli.question import App, AsJson, Changes, ChipsDirectory, chip_of, directory_of
+from tilesim.errors import BadChip, BadInput
+from tilesim.files import write_text
 
 ChipArgument = Annotated[str, typer.Argument(metavar="NAME", help="A chip by name, a .toml or a .ini file.")]
 
-chips = typer.Typer(name="chips", cls=Commands)
+app = App(name="chips", cls=Commands)
 
 
-@chips.callback(invoke_without_command=True, epilog="Example: tilesim chips")
-def every(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
+@app.callback(invoke_without_command=True, epilog="Example: tilesim chips")
+def chips(ctx: typer.Context, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
     """List the chips; `chips show NAME` tells all about one."""
     if ctx.invoked_subcommand is not None:
         return EXIT_YES
-    from tilesim.chip.loading import chips_found, load_chip  # noqa: PLC0415 - pydantic loads when a command runs
-    from tilesim.errors import BadChip  # noqa: PLC0415
 
     place = directory_of(directory)
     found = []
@@ -91,7 +90,7 @@ def _brief(chip: Chip) -> dict[str, Any]:
     }
 
 
-@chips.command(epilog="Example: tilesim chips show ascend950pr")
+@app.command(example="tilesim chips show ascend950pr")
 def show(name: ChipArgument, changes: Changes = None, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
     """Show every figure of a chip with its source and status."""
     chip = chip_of(name, changes, directory)
@@ -111,7 +110,7 @@ def show(name: ChipArgument, changes: Changes = None, directory: ChipsDirectory 
     return EXIT_YES
 
 
-@chips.command(epilog="Example: tilesim chips diff ascend910b3 ascend950pr")
+@app.command(example="tilesim chips diff ascend910b3 ascend950pr")
 def diff(first: ChipArgument, second: ChipArgument, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
     """Show the figures in which two chips differ; the exit code is 1 if there are any."""
     one, other = (chip_of(name, None, directory) for name in (first, second))
@@ -127,7 +126,7 @@ def diff(first: ChipArgument, second: ChipArgument, directory: ChipsDirectory = 
     return EXIT_NO if found else EXIT_YES
 
 
-@chips.command("import", epilog="Example: tilesim chips import Ascend910B3.ini --out mine.toml")
+@app.command("import", example="tilesim chips import Ascend910B3.ini --out mine.toml")
 def imported(
     file: Annotated[Path, typer.Argument(metavar="FILE.ini", help="A platform_config file of CANN.")],
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE.toml", help="The chip file; else stdout.")] = None,
@@ -138,10 +137,6 @@ def imported(
     as_json: AsJson = False,
 ) -> int:
     """Make a chip file from a CANN platform file; what that does not say comes from the nearest chip, as a guess."""
-    from tilesim.chip.loading import import_chip  # noqa: PLC0415 - see every
-    from tilesim.errors import BadInput  # noqa: PLC0415
-    from tilesim.files import write_text  # noqa: PLC0415
-
     found = import_chip(file, like=like, directory=directory_of(directory))
     chip = found.chip
     if out is not None:
@@ -166,7 +161,7 @@ def imported(
     return EXIT_YES
 
 
-@chips.command(epilog="Example: tilesim chips validate mine.toml")
+@app.command(example="tilesim chips validate mine.toml")
 def validate(
     file: ChipArgument,
     directory: ChipsDirectory = None,
@@ -187,8 +182,3 @@ def validate(
 def _number(value: float | None) -> str:
     """A figure as a chip file has it, for a table."""
     return "" if value is None else f"{int(value) if float(value).is_integer() else value:,}"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(chips)

@@ -1,0 +1,27 @@
+"""`tilesim check`: does it fit?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilesim.cli.buffers import ENDING, answer_buffers
+from tilesim.cli.question import App, AsJson, CallQuestion
+from tilesim.cli.verdict import answer
+from tilesim.feasibility.verdict import verdict_of
+
+app = App()
+
+
+@app.command(example="tilesim check glu_backward self=2x4096x8192 --chip ascend950pr")
+def check(
+    question: CallQuestion,
+    rules: Annotated[bool, typer.Option("--rules", metavar="", help="Show all rules, those that hold too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all inequalities and buffers.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Say whether a shape fits, what limits it, and what would fit instead; or whether the buffers of a .toml do."""
+    if question.op.endswith(ENDING):
+        return answer_buffers(question, as_json=as_json)
+    return answer(verdict_of(*question.call_and_chip()), rules=rules, everything=everything, as_json=as_json)

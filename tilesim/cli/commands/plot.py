@@ -1,0 +1,90 @@
+"""`tilesim plot`: pictures of what fits and what it costs, as SVG, PNG or PDF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from matplotlib.figure import Figure
+
+from tilesim.analysis.ranges import parse_grid, parse_settings
+from tilesim.analysis.sensitivity import sensitivity_of
+from tilesim.analysis.sweep import sweep
+from tilesim.cli.console import emit, line, size
+from tilesim.cli.group import EXIT_NO, EXIT_YES
+from tilesim.cli.question import App, AsJson, ChipsQuestion, PlanQuestion, Problems, chips_of
+from tilesim.errors import BadInput, did_you_mean
+from tilesim.feasibility.evaluate import passes
+from tilesim.ops import load_operator
+from tilesim.planning.plan import plan_of
+from tilesim.render import plot as plots
+from tilesim.render.plot import KINDS, check_ending, write_figure
+
+app = App()
+
+SEVERAL: Final = ("sweep",)
+"""Kinds that take lists and ranges of values, and several chips."""
+
+
+@app.command(example="tilesim plot buffers glu_backward self=2x64x128 --chip ascend950pr --out b.svg")
+def plot(
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="KIND", help="region, buffers, gantt, roofline, sweep or tornado.", show_default=False),
+    ],
+    question: ChipsQuestion,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to: .svg, .png or .pdf.", show_default=False)
+    ] = None,
+    phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="Of buffers and gantt, one phase only.")] = "",
+    x: Annotated[str, typer.Option("--x", metavar="NAME", help="Of region a dim, of sweep a column.")] = "",
+    y: Annotated[str, typer.Option("--y", metavar="NAME", help="Of region a dim, of sweep a column.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Draw what fits, memories to scale, pipes, the roofline, a sweep or what the time depends on."""
+    problems = []
+    if kind not in KINDS:
+        hint = did_you_mean(kind, KINDS) or f" there are: {', '.join(KINDS)}"
+        problems.append(f"{kind!r} is not a kind of plot;{hint}")
+    if out is None:
+        problems.append("--out is missing; it ends in .svg, .png or .pdf")
+    if kind not in SEVERAL and len(question.chip or ()) > 1:
+        problems.append(f"{len(question.chip or ())} chips are given, {kind} takes one")
+    if problems or out is None:
+        raise BadInput("plot", problems)
+    check_ending(out)
+    if kind == "sweep":
+        figure, ok = _sweep(question, x, y), True
+    else:
+        figure, ok = _single(kind, question.on_one_chip(), phase, x, y)
+    write_figure(figure, out)
+    if as_json:
+        emit({"kind": kind, "file": str(out), "bytes": out.stat().st_size, "ok": ok})
+    else:
+        line(f"written to {out}, {size(out.stat().st_size)}: {KINDS[kind]}")
+    return EXIT_YES if ok else EXIT_NO
+
+
+def _single(kind: str, question: PlanQuestion, phase: str, x: str, y: str) -> tuple[Figure, bool]:
+    """Return the plot of one call on one chip, and whether the call passes; what has no plan is refused."""
+    call, chip = question.call_and_chip()
+    if kind == "region":
+        return plots.feasible_region(call, chip, x, y), passes(call, chip)
+    if kind == "tornado":
+        return plots.tornado(sensitivity_of(call, chip)), True
+    made = plan_of(call, chip, question.tile_sizes())
+    if kind == "roofline":
+        return plots.roofline(made), made.verdict.ok
+    return (plots.buffer_map if kind == "buffers" else plots.gantt)(made, phase), made.verdict.ok
+
+
+def _sweep(question: ChipsQuestion, x: str, y: str) -> Figure:
+    """Return the curves of a sweep over what is given as a list or range."""
+    operator = load_operator(question.op)
+    problems = Problems()
+    chips = chips_of(question.chip, None, question.chips, problems)
+    problems.refuse()
+    given, settings = parse_grid(operator, question.words or ()), parse_settings(question.changes or ())
+    table = sweep(operator, given, chips=chips, dtype=question.dtype, set=settings, times=y != "slack")
+    return plots.sweep_curves(table, y, x)
