@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tilesim.chip.chip import Chip
 from tilesim.measured.measurement import EMPTY
@@ -55,8 +55,3 @@ def timed(made: Plan, *, library: bool = True) -> Prediction:
     launch = launches(made, library=library)
     phases += chip.launch.sync_us * max(len(made.phases) - len(launch.each_us), 0)
     return Prediction(phases, launch.total_us, launch.table, pipes, made)
-
-
-def moved_to(made: Plan, chip: Chip) -> Plan:
-    """The same plan, tile by tile, on a chip with other rates and latencies."""
-    return replace(made, chip=chip, phases=tuple(one.on(chip) for one in made.phases))

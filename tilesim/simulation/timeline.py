@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
-from tilesim.notebook_repr import Shown
+from tilesim.late_binding import Shown, estimates
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.program.dependences import is_pattern, trips
@@ -258,7 +259,7 @@ class Timeline(Shown):
             "estimate": self.estimate,
             "rests_on": {status: list(names) for status, names in self.rests_on.items()},
             "phases": [phase.to_json() for phase in self.phases],
-            **self.known(),
+            **estimates(self),
         }
 
     def _plan_of(self, name: str) -> PhasePlan:
@@ -268,6 +269,7 @@ class Timeline(Shown):
         raise KeyError(f"no phase {name!r}; there are: {', '.join(p.phase.name for p in self.plan.phases)}")
 
 
+@checked
 def simulate(plan: Plan) -> Timeline:
     """The timeline of a plan: exact under the chip's prices, whatever the number of tiles.
 
@@ -275,6 +277,11 @@ def simulate(plan: Plan) -> Timeline:
     table of the vendor's kernels has that fixed time, which includes the launch; others have the chip's launch and, if
     their size is known, the reading of the tiling data.
     """
+    return timeline_of(plan)
+
+
+def timeline_of(plan: Plan) -> Timeline:
+    """Return the timeline of a plan."""
     chip = plan.chip
     launch = launches(plan)
     at, synced, phases = 0.0, 0.0, []

@@ -5,19 +5,16 @@ Floats are rounded here, so that the same plan gives the same bytes on every mac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tilesim.analysis.answer import Answer
 from tilesim.chip.chip import Chip
-from tilesim.errors import TilesimError
 from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import UNLIMITED
-from tilesim.feasibility.verdict import Verdict, verdict_of
+from tilesim.feasibility.verdict import Verdict
 from tilesim.measured.error_bands import known_accuracy
-from tilesim.operators.operator import Call
 from tilesim.planning.phase_plan import PhasePlan
-from tilesim.planning.plan import Plan, plan_of
+from tilesim.planning.plan import Plan
 from tilesim.program import isa
 from tilesim.program.buffers import Tensor
 from tilesim.program.recorder import Loop
@@ -26,37 +23,15 @@ from tilesim.render.excerpts import lanes
 from tilesim.render.listing import listing
 from tilesim.render.memory_map import MemoryMap
 from tilesim.simulation.roofline import roofline
-from tilesim.simulation.timeline import PhaseTime, Timeline, simulate
+from tilesim.simulation.timeline import PhaseTime, Timeline
 
 Facts = dict[str, Any]
 LEAST_STATUS = ("guess", "override", "fitted", "measured", "datasheet", "platform")
 """Statuses of figures, what is least certain first."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What is known of a call on a chip; without a plan, `problem` says why there is none."""
-
-    verdict: Verdict
-    plan: Plan | None
-    timeline: Timeline | None
-    problem: str = ""
-
-
-def answer_of(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Answer:
-    """The answer for a chip; what has no plan still has a verdict."""
-    verdict = verdict_of(call, chip)
-    try:
-        plan = plan_of(call, chip, tiles)
-        return Answer(verdict, plan, simulate(plan))
-    except TilesimError as error:
-        if not isinstance(error.verdict, Verdict):
-            raise
-        return Answer(error.verdict, None, None, error.verdict.culprit or str(error))  # with tiles by hand, another
-
-
 def facts(answer: Answer) -> Facts:
-    """Everything about one chip."""
+    """Return everything about one chip."""
     verdict, plan, timeline = answer.verdict, answer.plan, answer.timeline
     out: Facts = {
         "chip": _chip(verdict.on),
@@ -65,7 +40,7 @@ def facts(answer: Answer) -> Facts:
         "inequalities": [inequality(b) for b in verdict.inequalities],
         "maps": [m.to_json() for m in _maps(answer)],
         "fits_next": fits_next(verdict),
-        "problem": answer.problem,
+        "problem": "" if plan is not None else verdict.culprit,
         "plan": None,
         "time": None,
     }
@@ -125,7 +100,7 @@ def inequality(balance: EvaluatedInequality) -> Facts:
 
 
 def _maps(answer: Answer) -> list[MemoryMap]:
-    """The memories of every phase; without a plan, what the inequalities ask for."""
+    """Return the memories of every phase; without a plan, the bytes that the inequalities ask for."""
     if answer.plan is not None:
         return [
             memory_map.memory_map_of(one, memory)
