@@ -11,7 +11,7 @@ from typing import Any, Final
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, findings
+from tilesim.feasibility.evaluate import balances, findings, kernel_of
 from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import Remedy, limits, remedies
 from tilesim.notebook_repr import Shown
@@ -82,7 +82,7 @@ class Verdict(Shown):
             return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
         if self.ok and self.tiling_check:
             return f"the vendor's tiling would fail its check '{self.tiling_check}', but is not asked"
-        if self.ok and self.nonempty_call is not self.call and not self.call.operator.record(self.call, self.on).phases:
+        if self.ok and self.nonempty_call is not self.call and not kernel_of(self.call, self.on).phases:
             return "nothing is launched without elements; buffers are those of axes of 1"
         return ""
 
@@ -120,7 +120,7 @@ class Verdict(Shown):
         ]
         if self.inequalities:
             visible = self.on.memory.ub.visible_bytes
-            statics = self.nonempty_call.operator.record(self.nonempty_call, self.on).statics
+            statics = kernel_of(self.nonempty_call, self.on).statics
             rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 

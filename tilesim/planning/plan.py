@@ -12,6 +12,7 @@ from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
+from tilesim.feasibility.evaluate import kernel_of
 from tilesim.feasibility.inequalities import Inequality, budget, inequalities
 from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.notebook_repr import Shown
@@ -196,7 +197,7 @@ def plan_of(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> P
     verdict = verdict_of(call, chip)
     if verdict.status is None or verdict.status.code:
         raise refusal(verdict)
-    kernel = call.operator.record(call, chip)
+    kernel = kernel_of(call, chip)
     given = dict(tiles or {})
     refuse_impossible(kernel, chip, given)
     fixed = call.operator.tiles(call, chip)
