@@ -179,7 +179,7 @@ def variants(call: Call, chip: Chip) -> tuple[str, ...]:
 
 def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
     """Rows of a step, or elements of a part of a row, as the vendor's tiling has them."""
-    (*_, variant) = variants(call, chip)
+    variant = variants(call, chip)[0]
     if variant not in (SMALL, BIG):
         return {}
     elements = buffer_elements(call.dtype, chip.memory.ub.visible_bytes)
@@ -190,7 +190,7 @@ def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
 
 def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     """The 10 fields of the vendor's tiling. Source: its host code, activation/glu_grad."""
-    (*_, variant) = variants(call, chip)
+    variant = variants(call, chip)[0]
     if variant == EMPTY:
         return VendorTiling(None, None, 0, 0)
     if variant not in (SMALL, BIG):

@@ -41,7 +41,10 @@ def vector_plan(
             )
             if any(loop.even or loop.split == "cyclic" for loop in users):
                 equal = -(-longest // -(-longest // tiles[tile.name]))
-                tiles[tile.name] = -(-equal // tile.multiple_of) * tile.multiple_of
+                equal = -(-equal // tile.multiple_of) * tile.multiple_of
+                if equal < found < cap:
+                    reasons[tile.name] = "equal tiles, as few as fit"
+                tiles[tile.name] = equal
         sizes[tile.name] = tiles[tile.name]
     used = 0
     for loop, _ in split_loops(phase):
