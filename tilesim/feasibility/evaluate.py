@@ -22,9 +22,10 @@ def findings(call: Call, chip: Chip) -> list[Finding]:
 def kernel_of(call: Call, chip: Chip) -> Kernel:
     """The recorded kernel of the first variant that fits at the smallest tiles, or of the last if none does."""
     *preferred, last = call.operator.variants(call, chip)
+    env = call.env
     for variant in preferred:
         kernel = call.operator.record(call, chip, variant)
-        if all(inequality.holds(call.env) for inequality in _inequalities(kernel, chip)):
+        if all(inequality.holds(env) for inequality in _inequalities(kernel, chip)):
             return kernel
     return call.operator.record(call, chip, last)
 
