@@ -29,8 +29,8 @@ ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16
 """Columns of a tile along another axis than the last, at least: a block of 16-bit elements."""
 
-TILES_TO_OVERLAP = 2
-"""With fewer tiles a core nothing would overlap if each held all of the axis."""
+SLOTS = 2
+"""Tiles in flight along another axis than the last; with fewer a core, nothing would overlap if each held all of it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def variants(call: Call, chip: Chip) -> tuple[Hashable, ...]:
     share = -(-math.ceil(y if by_rows else y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
     columns = max(1, min(y, chip.tiling.axis_columns, share))
     twice = Columns(columns, by_rows)
-    return (replace(twice, once=True), twice) if -(-y // columns) * x >= TILES_TO_OVERLAP * cores else (twice,)
+    return (replace(twice, once=True), twice) if -(-y // columns) * x >= SLOTS * cores else (twice,)
 
 
 def kernel(k: Kernel) -> None:
@@ -125,7 +125,7 @@ def along_axis(k: Kernel, variant: Columns) -> None:
                 p.fill(-math.inf, out=largest)
                 p.fill(0.0, out=total)
                 for d in p.loop("d", AXIS, depth, carry=(largest, total)):
-                    raw = p.load(x[x_row.start, d, c], name="first")
+                    raw = p.load(x[x_row.start, d, c], name="first", slots=SLOTS)
                     first = raw if k.dtype == "float32" else p.cast(raw, dtype="float32", name="power")
                     accumulate(p, first, largest, total, restart=not once)
                     if once:
