@@ -12,7 +12,8 @@ from tests.sample_calls import made_up
 from tilesim.chip.loading import load_chip
 from tilesim.execution.run import run
 from tilesim.feasibility.verdict import check
-from tilesim.kernels.broadcast import axis_sizes, is_broadcast
+from tilesim.kernels.broadcast import AxisPattern, axis_sizes, is_broadcast
+from tilesim.kernels.rows import LONG, NARROW
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.measured.profiled_calls import BROADCAST, Unmapped, case_of
 from tilesim.operators.binding import bind, in_words, parse
@@ -27,18 +28,18 @@ FUNCTIONS = {"add": np.add, "mul": np.multiply, "maximum": np.maximum}
 INTEGERS = ("int8", "int32", "int64")
 SIZES = st.sampled_from([0, 1, 1, 2, 3, 5, 17, 130])
 SHAPES = [
-    ((4096, 2560), (2560,), "1= axis1 by 1"),
-    ((2560,), (4096, 2560), "2= axis1 by 1"),
-    ((4096, 256), (4096, 1), "=1 axis1 by 1"),
-    ((4096, 2560), (4096, 1), "=1 axis1 by 1 long"),
-    ((4096, 1), (1, 2560), "12 axis1 by 1"),
-    ((2, 3, 5, 1024, 256), (1, 1, 1, 1024, 1), "1=1 axis2 by 1"),
-    ((2, 1000), (1000,), "1= axis2 by 64"),
-    ((500, 3), (3,), "1= axis1 by 22 narrow"),
-    ((8, 8), (1,), "1"),
-    ((), (8, 8), "2"),
-    ((1, 8, 1), (8, 1), ""),
-    ((8, 8), (8, 8), ""),
+    ((4096, 2560), (2560,), AxisPattern("1=", 0, 1)),
+    ((2560,), (4096, 2560), AxisPattern("2=", 0, 1)),
+    ((4096, 256), (4096, 1), AxisPattern("=1", 0, 1)),
+    ((4096, 2560), (4096, 1), AxisPattern("=1", 0, 1, LONG)),
+    ((4096, 1), (1, 2560), AxisPattern("12", 0, 1)),
+    ((2, 3, 5, 1024, 256), (1, 1, 1, 1024, 1), AxisPattern("1=1", 1, 1)),
+    ((2, 1000), (1000,), AxisPattern("1=", 1, 64)),
+    ((500, 3), (3,), AxisPattern("1=", 0, 22, NARROW)),
+    ((8, 8), (1,), AxisPattern("1")),
+    ((), (8, 8), AxisPattern("2")),
+    ((1, 8, 1), (8, 1), AxisPattern()),
+    ((8, 8), (8, 8), AxisPattern()),
     ((0, 8), (8,), "empty"),
 ]
 

@@ -12,7 +12,7 @@ from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, findings
+from tilesim.feasibility.evaluate import balances, findings, kernel_of
 from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import Remedy, limits, remedies
 from tilesim.late_binding import Shown
@@ -99,7 +99,7 @@ class Verdict(Shown):
     @functools.cached_property
     def kernel(self) -> Kernel:
         """The recorded kernel of its call."""
-        return self.call.operator.record(self.call, self.on)
+        return kernel_of(self.call, self.on)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -127,7 +127,7 @@ class Verdict(Shown):
         ]
         if self.inequalities:
             visible = self.on.memory.ub.visible_bytes
-            statics = self.nonempty_call.operator.record(self.nonempty_call, self.on).statics
+            statics = kernel_of(self.nonempty_call, self.on).statics
             rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     families: Mapping[str, Sequence[str]] = FAMILIES,
     positive: str = "",
     spread: bool = False,
-    variant: Callable[[Call, Chip], str] = variant_of_one_shape,
+    variant: Callable[[Call, Chip], Hashable] = variant_of_one_shape,
     **more: Any,
 ) -> Operator:
     """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`.

@@ -9,7 +9,7 @@ import functools
 from dataclasses import replace
 
 from tilesim.kernels import matmul as cube
-from tilesim.kernels.broadcast import CHOICES, two_operands
+from tilesim.kernels.broadcast import CHOICES, two_operands, variant
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.operators.operator import Argument, Dimension, Operator, Option, result
 from tilesim.operators.rules import dtype_supported, not_null, shape
@@ -80,6 +80,7 @@ def sum_of_rows() -> Operator:
         options=CHOICES,
         rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
         kernel=two_operands("add", "adds", share=COLUMNS),
+        variant=variant,
     )
 
 

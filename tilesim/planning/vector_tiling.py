@@ -39,8 +39,12 @@ def vector_plan(
                 if found == cap
                 else "the largest that fits"
             )
-            if any(loop.even for loop in users):  # equal tiles need no more than the largest of them
-                tiles[tile.name] = -(-longest // -(-longest // tiles[tile.name]))
+            if any(loop.even or loop.split == "cyclic" for loop in users):
+                equal = -(-longest // -(-longest // tiles[tile.name]))
+                equal = -(-equal // tile.multiple_of) * tile.multiple_of
+                if equal < found < cap:
+                    reasons[tile.name] = "equal tiles, as few as fit"
+                tiles[tile.name] = equal
         sizes[tile.name] = tiles[tile.name]
     used = 0
     for loop, _ in split_loops(phase):

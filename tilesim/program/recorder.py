@@ -12,7 +12,7 @@ broadcasting, an uninitialised read, a wrong memory, a buffer written both in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
@@ -295,7 +295,7 @@ class Kernel:
     options: Mapping[str, bool]
     tensors: Mapping[str, Tensor | None]
     family: str = ""
-    variant: str = ""
+    variant: Hashable = ""
     counted_from: str = "visible"
     route: str = "kernel"
     """"kernel" for one of its own; else what the operator launches in its place."""
