@@ -24,7 +24,7 @@ from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program import dtypes
 from tilesim.program.access import inside, outside
 from tilesim.program.buffers import Buffer, Tensor, View
-from tilesim.program.isa import ISA, REGISTERS, SPACES
+from tilesim.program.isa import FRACTAL, ISA, REGISTERS, SPACES
 from tilesim.program.loop_nest import Parts, Place, parts_of, tiles
 from tilesim.program.recorder import Instr, Loop, Phase, Source
 from tilesim.program.sizes import Size
@@ -32,8 +32,6 @@ from tilesim.program.sizes import Size
 Array = Any
 Env = dict[str, Any]
 Body = Callable[[Env], None]
-FRACTAL = 16
-"""Operands of mmad are padded to it in m and n: BLAS sums a single row in another order."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +249,7 @@ class Worker:
 
 
 def _index(start: Any, size: Any, kept: bool, rounded_up: bool) -> Any:
+    """An index or slice; `rounded_up` to a fractal for operands of mmad, as BLAS sums a single row in another order."""
     if not kept:
         return start
     return slice(start, start + (-(-size // FRACTAL) * FRACTAL if rounded_up else size))

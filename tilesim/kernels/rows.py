@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import UNIT, ElementTile, copy_elements
+from tilesim.kernels.elementwise import ElementTile, copy_elements
 from tilesim.program import dtypes
 from tilesim.program.buffers import BLOCK_BYTES, Range, Tensor, View, view
+from tilesim.program.isa import LANES
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import ONE, Size, align, ceil_div, dim
 
@@ -53,8 +54,8 @@ def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> 
 def column_tiles(k: Kernel, p: Phase, row: Size, carry: Sequence[Target] = ()) -> Iterator[Range]:
     """The one symbolic tile along a long row, of a good copy; passes over the same row take the same tile."""
     if "columns" not in p.tiles:
-        p.tile("columns", copy_elements(k.dtype), UNIT, "no larger copy gains anything")
-    yield from p.loop("column", row, dim("columns", UNIT), carry=carry)
+        p.tile("columns", copy_elements(k.dtype), LANES, "no larger copy gains anything")
+    yield from p.loop("column", row, dim("columns", LANES), carry=carry)
 
 
 def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
@@ -70,7 +71,7 @@ def parts_of(variant: str) -> int:
 
 def part_tile(p: Phase, name: str, row: Size, parts: int) -> Size:
     """The tile that cuts a row into so many parts, equal but for whole vectors: cores that are dealt them get alike."""
-    return p.tile(name, ceil_div(row, parts * UNIT) * UNIT, UNIT, "equal parts of a row")
+    return p.tile(name, ceil_div(row, parts * LANES) * LANES, LANES, "equal parts of a row")
 
 
 def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) -> Iterator[tuple[Range, Range]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as, sigmoid, store_as
-from tilesim.kernels.elementwise import UNIT, computed_in
+from tilesim.kernels.elementwise import computed_in
 from tilesim.kernels.rows import part_tile, parts_of
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers, logistic
@@ -18,6 +18,7 @@ from tilesim.operators.rules import dtype_supported, not_null, rank, shape, size
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.program.buffers import View
 from tilesim.program.dtypes import itemsize
+from tilesim.program.isa import LANES
 from tilesim.program.recorder import Kernel, Phase
 
 BYTES_PER_ELEMENT = {2: 20, 4: 16, 8: 32}
@@ -55,7 +56,7 @@ def variant(call: Call, chip: Chip) -> str:
     whole = -(-row // (32 // size)) * 32 // size * BYTES_PER_ELEMENT[size]
     if whole <= chip.memory.ub.visible_bytes:
         return ""
-    most = chip.memory.ub.visible_bytes // (BYTES_PER_ELEMENT[size] * UNIT) * UNIT
+    most = chip.memory.ub.visible_bytes // (BYTES_PER_ELEMENT[size] * LANES) * LANES
     return f"in {-(-row // most)}"
 
 

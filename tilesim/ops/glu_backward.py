@@ -32,7 +32,7 @@ from tilesim.operators.operator import (
 from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
 from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.operators.status import PARAM_INVALID, TILING_ERROR
-from tilesim.program.buffers import Tensor, Value, View
+from tilesim.program.buffers import BLOCK_BYTES, Tensor, Value, View
 from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
@@ -57,7 +57,6 @@ DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "infer
 
 HALF = N.size * Y.size
 """Elements of one half of a row of `self`, called ny by the vendor."""
-BLOCK_BYTES = 32
 KEY_OF_DTYPE = {"float32": 0, "float16": 1, "bfloat16": 27}
 KEY_OF_BIG = 1 << 8
 FUSED = "glu_backward_fused"

@@ -25,7 +25,6 @@ from tilesim.operators.rules import (
 from tilesim.operators.status import TILING_ERROR
 from tilesim.ops.masked_causal_conv1d_backward import (
     KEPT_BYTES,
-    LANES,
     MOST_TOKENS,
     TAPS,
     H,
@@ -39,6 +38,7 @@ from tilesim.ops.masked_causal_conv1d_backward import (
     widened,
 )
 from tilesim.program.buffers import Value
+from tilesim.program.isa import LANES
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
 

@@ -40,7 +40,7 @@ from tilesim.operators.rules import (
 from tilesim.operators.status import SUCCESS, TILING_ERROR
 from tilesim.program.buffers import Buffer, Value, View
 from tilesim.program.dtypes import itemsize
-from tilesim.program.isa import REGISTERS
+from tilesim.program.isa import LANES, REGISTERS, VECTOR_BYTES
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size, bit_length, ceil_div
 
@@ -54,9 +54,6 @@ MOST_TOKENS = 524288
 KEPT_BYTES = 8192
 """What the tiling leaves of the unified buffer to the library."""
 TAPS = 3
-LANES = 64
-"""Columns that a tile of H has: one vector register of float32."""
-VECTOR_BYTES = 256
 TILING_KEYS = {"bfloat16": 10000, "float16": 10001}
 
 

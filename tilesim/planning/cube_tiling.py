@@ -9,6 +9,7 @@ from typing import Any
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.planning.phase_plan import PhasePlan
+from tilesim.program.isa import FRACTAL
 from tilesim.program.recorder import Phase
 
 
@@ -41,8 +42,8 @@ def cube_options(
         return all(q.holds({**dims, **tiles}) for q in limits)
 
     block = phase.k_block
-    small = [2**i * 16 for i in range(8)]
-    sides = {a: [t for t in small if t < extent[a]] + [min(small[-1], -(-extent[a] // 16) * 16)] for a in extent}
+    small = [2**i * FRACTAL for i in range(8)]
+    sides = {a: [t for t in small if t < extent[a]] + [min(small[-1], -(-extent[a] // FRACTAL) * FRACTAL)] for a in extent}
     sides = {a: [wanted[a]] if a in wanted else s for a, s in sides.items()}
     out: list[dict[str, int]] = []
     least = wanted.get("k1", block)

@@ -34,6 +34,15 @@ COPIES = ("copy", "copy_transposed")
 PIPES = {"vector": ("mte2", "v", "mte3"), "cube": ("mte2", "mte1", "m", "fixp")}
 """The pipes of a core, in the order in which data passes them."""
 
+FRACTAL = 16
+"""The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
+
+VECTOR_BYTES = 256
+"""Bytes of a vector register."""
+
+LANES = VECTOR_BYTES // 4
+"""Elements of float32 in a vector register."""
+
 REGISTERS = "reg"
 """Vector registers: values of a fused vector function, which take no bytes of the unified buffer (arch 3510)."""
 
@@ -159,7 +168,7 @@ def _row_max(out: Array, x: Array) -> None:
 
 
 def _matmul_add(out: Array, a: Array, b: Array) -> None:
-    """Adds a @ b in float32; operands come padded to 16 in m and n, since BLAS sums a single row in another order."""
+    """Add a @ b in float32; operands are padded to fractals in m and n, as BLAS sums a single row in another order."""
     np.add(out, np.matmul(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)), out=out)
 
 

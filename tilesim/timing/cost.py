@@ -13,7 +13,7 @@ from tilesim.chip.tables import MemoryCopy, UnifiedBuffer
 from tilesim.feasibility.placement import Home
 from tilesim.program import dtypes
 from tilesim.program.buffers import BLOCK_BYTES, Buffer, View
-from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
+from tilesim.program.isa import COPIES, FRACTAL, ISA, REGISTERS, ROUTES, Shape
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.recorder import Instr
 from tilesim.timing.bandwidth import Rates
@@ -22,8 +22,6 @@ from tilesim.timing.pipe_runs import Part, Queue
 
 __all__ = ["Bursts", "Costs", "Rates", "bursts", "vector_bytes"]
 
-FRACTAL = 16
-"""The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
 LONG_BYTES = 8
 """Bytes of an element of 64 bits."""
 
