@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from tilesim.chip.tables import ON_CHIP
-from tilesim.program.buffers import BLOCK_BYTES
+from tilesim.program.units import BLOCK_BYTES
 
 _LARGE: Final = 10_000_000
 """Whole numbers from here are written in groups of three digits, others with an exponent."""

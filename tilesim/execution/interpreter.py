@@ -24,10 +24,11 @@ from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program import dtypes
 from tilesim.program.access import inside, outside
 from tilesim.program.buffers import Buffer, Tensor, View
-from tilesim.program.isa import FRACTAL, ISA, REGISTERS, SPACES
+from tilesim.program.isa import ISA, REGISTERS, SPACES
 from tilesim.program.loop_nest import Parts, Place, parts_of, tiles
 from tilesim.program.recorder import Instr, Loop, Phase, Source
 from tilesim.program.sizes import Size
+from tilesim.program.units import FRACTAL
 
 Array = Any
 Env = dict[str, Any]

@@ -16,8 +16,8 @@ from tilesim.operators.calls import nonempty_call, resized, retensored
 from tilesim.operators.operator import Call, Dimension, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec
-from tilesim.program.buffers import BLOCK_BYTES
 from tilesim.program.sizes import Size
+from tilesim.program.units import BLOCK_BYTES
 
 UNLIMITED = 2**40
 """A dim that may be this large has no limit that matters."""

@@ -20,10 +20,10 @@ from tilesim.kernels.rows import LONG, NARROW, rows_of_a_copy
 from tilesim.operators.operator import Call, Option
 from tilesim.operators.shapes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Buffer, Range, Value
-from tilesim.program.isa import LANES
+from tilesim.program.buffers import Buffer, Range, Value
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import ONE, ZERO, Size, ceil_div, dim
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 CHOICES = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
 """Options of `two_operands`: they change when a kernel does what, not what it computes."""

@@ -22,9 +22,9 @@ from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Ope
 from tilesim.operators.rules import broadcasts, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, Tensor, Value, View
-from tilesim.program.isa import LANES
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import ONE, Size, ceil_div, dim
+from tilesim.program.units import LANES
 
 COPY_BYTES = dim("copy_bytes")
 """The copy beyond which a larger one gains nothing: `tiling.copy_bytes` of the chip, known when a tile is decided."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tilesim.program.buffers import Range, Tensor, Value, View
-from tilesim.program.isa import FRACTAL
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
+from tilesim.program.units import FRACTAL
 
 
 def matmul(  # noqa: PLR0913 - the choices of a product

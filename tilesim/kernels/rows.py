@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from tilesim.chip.chip import Chip
 from tilesim.kernels.elementwise import ElementTile, copy_elements
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Range, Tensor, View, view
-from tilesim.program.isa import LANES
+from tilesim.program.buffers import Range, Tensor, View, view
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import ONE, Size, align, ceil_div, dim
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 NARROW = "narrow"
 """The variant for rows shorter than a block."""

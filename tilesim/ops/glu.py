@@ -18,8 +18,8 @@ from tilesim.operators.rules import dtype_supported, not_null, rank, shape, size
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.program.buffers import View
 from tilesim.program.dtypes import itemsize
-from tilesim.program.isa import LANES
 from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.units import LANES
 
 BYTES_PER_ELEMENT = {2: 20, 4: 16, 8: 32}
 """All buffers of `gated`, by the bytes of the dtype: two inputs and what they are cast to, and an output."""

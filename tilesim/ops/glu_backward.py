@@ -32,11 +32,12 @@ from tilesim.operators.operator import (
 from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
 from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.operators.status import PARAM_INVALID, TILING_ERROR
-from tilesim.program.buffers import BLOCK_BYTES, Tensor, Value, View
+from tilesim.program.buffers import Tensor, Value, View
 from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
+from tilesim.program.units import BLOCK_BYTES
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis that is split."""

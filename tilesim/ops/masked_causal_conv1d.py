@@ -38,9 +38,9 @@ from tilesim.ops.masked_causal_conv1d_backward import (
     widened,
 )
 from tilesim.program.buffers import Value
-from tilesim.program.isa import LANES
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
+from tilesim.program.units import LANES
 
 B = Dimension("B")
 

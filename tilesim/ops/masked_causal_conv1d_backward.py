@@ -40,9 +40,10 @@ from tilesim.operators.rules import (
 from tilesim.operators.status import SUCCESS, TILING_ERROR
 from tilesim.program.buffers import Buffer, Value, View
 from tilesim.program.dtypes import itemsize
-from tilesim.program.isa import LANES, REGISTERS, VECTOR_BYTES
+from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size, bit_length, ceil_div
+from tilesim.program.units import LANES, VECTOR_BYTES
 
 S = Dimension("S")
 B = Dimension("B", most=32)

@@ -9,8 +9,8 @@ from typing import Any
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.planning.phase_plan import PhasePlan
-from tilesim.program.isa import FRACTAL
 from tilesim.program.recorder import Phase
+from tilesim.program.units import FRACTAL
 
 
 def cube_plan(
@@ -43,7 +43,8 @@ def cube_options(
 
     block = phase.k_block
     small = [2**i * FRACTAL for i in range(8)]
-    sides = {a: [t for t in small if t < extent[a]] + [min(small[-1], -(-extent[a] // FRACTAL) * FRACTAL)] for a in extent}
+    whole = {axis: min(small[-1], -(-size // FRACTAL) * FRACTAL) for axis, size in extent.items()}
+    sides = {axis: [*(side for side in small if side < extent[axis]), whole[axis]] for axis in extent}
     sides = {a: [wanted[a]] if a in wanted else s for a, s in sides.items()}
     out: list[dict[str, int]] = []
     least = wanted.get("k1", block)

@@ -34,15 +34,6 @@ COPIES = ("copy", "copy_transposed")
 PIPES = {"vector": ("mte2", "v", "mte3"), "cube": ("mte2", "mte1", "m", "fixp")}
 """The pipes of a core, in the order in which data passes them."""
 
-FRACTAL = 16
-"""The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
-
-VECTOR_BYTES = 256
-"""Bytes of a vector register."""
-
-LANES = VECTOR_BYTES // 4
-"""Elements of float32 in a vector register."""
-
 REGISTERS = "reg"
 """Vector registers: values of a fused vector function, which take no bytes of the unified buffer (arch 3510)."""
 

@@ -12,10 +12,11 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.tables import MemoryCopy, UnifiedBuffer
 from tilesim.feasibility.placement import Home
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Buffer, View
-from tilesim.program.isa import COPIES, FRACTAL, ISA, REGISTERS, ROUTES, Shape
+from tilesim.program.buffers import Buffer, View
+from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.recorder import Instr
+from tilesim.program.units import BLOCK_BYTES, FRACTAL
 from tilesim.timing.bandwidth import Rates
 from tilesim.timing.bursts import Bursts, bursts, paid_bytes
 from tilesim.timing.pipe_runs import Part, Queue
