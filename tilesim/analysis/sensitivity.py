@@ -82,7 +82,7 @@ def sensitivity_of(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None 
     """The table of `sensitivity` for a call that is already made."""
     base = plan_of(call, base_chip, tiles)
     timeline = simulate(base)
-    base_us, used = timeline.time_us, timeline.figures
+    base_us, used = timeline.time_us, timeline.parameters
     rows: list[tuple[float, list[Cell]]] = []
     idle: list[str] = []
     skipped: dict[str, list[str]] = {}

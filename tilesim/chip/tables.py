@@ -297,11 +297,6 @@ class Cost(ChipTable):
     cycles_per_vector_8bit: Amount
     """Of every vector of 1-byte elements [cycles]."""
 
-    def slope(self, element_bytes: int) -> float:
-        """Cycles of every vector of elements of `element_bytes`; 8-byte elements count as two of 4 bytes."""
-        by_size = {1: self.cycles_per_vector_8bit, 2: self.cycles_per_vector_16bit}
-        return by_size.get(element_bytes, self.cycles_per_vector)
-
 
 class CostTables(Frozen):
     """All classes of vector instructions."""
