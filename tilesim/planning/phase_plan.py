@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tilesim.chip.chip import Chip
+from tilesim.feasibility.inequalities import budget_parameters
 from tilesim.feasibility.placement import Home, place_buffers
 from tilesim.program.buffers import Buffer
+from tilesim.program.isa import SPACES
 from tilesim.program.loop_nest import Kinds, Nest, Nests, cuts, runs
 from tilesim.program.recorder import Phase
 from tilesim.timing.bandwidth import Rates, Traffic, occupancies, rates, total, traffic
@@ -30,6 +32,8 @@ class PhasePlan:
     tiles: Mapping[str, int]
     reasons: Mapping[str, str]
     cores: int
+    tiling_parameters: frozenset[str] = frozenset()
+    """Keys of the chip that tiles and cores rest on; those of a product also on `parameters`, which rank them."""
 
     @functools.cached_property
     def homes(self) -> Mapping[Buffer, Home]:
@@ -122,7 +126,7 @@ class PhasePlan:
 
     @functools.cached_property
     def _last(self) -> int:
-        """Which share takes longest."""
+        """The place of the share that takes longest."""
         return max(range(len(self.shares)), key=lambda i: self.shares[i][0])
 
     @functools.cached_property
@@ -131,19 +135,29 @@ class PhasePlan:
         return self.scheduler.busy(self.slowest)
 
     def on(self, chip: Chip) -> PhasePlan:
-        """The same tiles on a chip with other rates and latencies; its cores and memories must be the same."""
-        made = replace(self, chip=chip)
-        made.__dict__.update(nests=self.nests, homes=self.homes)  # what does not depend on prices
-        return made
+        """Return the same tiles on another chip; what rests on no changed parameter is not computed again."""
+        changed, names = self.chip.diff(chip).keys(), {"nests"}
+        if changed.isdisjoint(capacities(self.phase)):
+            names |= {"homes"}
+        if changed.isdisjoint(self.parameters):
+            names |= self.__dict__.keys() - {"homes", *(field.name for field in fields(self))}
+        moved = replace(self, chip=chip)
+        moved.__dict__.update({name: self.__dict__[name] for name in names & self.__dict__.keys()})
+        return moved
 
     def used_bytes(self, memory: str) -> int:
         """Bytes of a memory that buffers take."""
         return max((p.offset + p.bytes * p.slots for p in self.homes.values() if p.space == memory), default=0)
 
 
+def capacities(phase: Phase) -> frozenset[str]:
+    """Keys of the chip that the inequalities of a phase and the places of its buffers rest on."""
+    return frozenset(key for memory in SPACES[phase.core_kind] for key in budget_parameters(phase.kernel, memory))
+
+
 @dataclass(frozen=True)
 class Portion:
-    """What one core gets of an axis: so many tiles, together so many elements."""
+    """The part of an axis that one core gets: tiles, and their elements together."""
 
     tiles: int
     elements: int
@@ -169,15 +183,15 @@ class CoreShare:
 
 
 def core_shares(plan: PhasePlan) -> list[CoreShare]:
-    """Every distinct share of a phase, the one that takes longest first."""
-    found = []
+    """Return every distinct share of a phase, the one that takes longest first."""
+    out = []
     for cycles, first, cores in plan.shares:
         portions = {}
         for cut in cuts(plan.phase, plan.sizes):
             part = cut.part(first)
             portions[cut.loop.name] = _portion(runs(cut.loop, plan.sizes, cut.parts, part) if part >= 0 else ())
-        found.append(CoreShare(first, cores, cycles, portions))
-    return sorted(found, key=lambda share: -share.cycles)
+        out.append(CoreShare(first, cores, cycles, portions))
+    return sorted(out, key=lambda share: -share.cycles)
 
 
 def idle_share(plan: PhasePlan) -> float:
