@@ -33,19 +33,6 @@ HARDLY: Final = 0.1
 """A change of the time by less is none worth choosing tiles anew for [%]."""
 
 
-LEFT_ALONE: Final = {
-    "align_bytes": "an alignment is a rule, not an amount",
-    "burst_align_bytes": "an alignment is a rule, not an amount",
-    "request_bytes": "an alignment is a rule, not an amount",
-    "width_bytes": "a vector is a power of two",
-    "bank_groups": "banks are an address rule, not an amount",
-    "banks_per_group": "banks are an address rule, not an amount",
-    "bank_bytes": "banks are an address rule, not an amount",
-    "system_bytes": "the system's part of a workspace takes no time",
-}
-"""The last word of keys that `sensitivity` does not change, and why."""
-
-
 SENSITIVITY_COLUMNS: Final = (
     Column("figure", "", "the key of the chip"),
     Column("unit", "", "of the three values"),
@@ -86,13 +73,13 @@ def sensitivity_of(plan: Plan) -> Table:
     """Return the table of `sensitivity` for a plan."""
     base = Answer(plan.verdict, plan)
     timeline = timeline_of(plan)
-    call, base_chip, base_us, used = plan.call, plan.chip, timeline.time_us, timeline.figures
+    call, base_chip, base_us, used = plan.call, plan.chip, timeline.time_us, timeline.parameters
     rows: list[tuple[float, list[Cell]]] = []
     idle: list[str] = []
     skipped: dict[str, list[str]] = {}
+    fixed = {f"{name}.{key}": why for name, table in base_chip.tables().items() for key, why in table.fixed().items()}
     for figure in base_chip.figures():
-        word = figure.key.rpartition(".")[2]
-        why = LEFT_ALONE.get(word, "" if figure.value else "ten percent of 0 is 0")
+        why = fixed.get(figure.key, "" if figure.value else "ten percent of 0 is 0")
         if why:
             skipped.setdefault(why, []).append(figure.key)
             continue

@@ -18,11 +18,10 @@ from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec
 from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import Size
+from tilesim.program.units import BLOCK_BYTES
 
 UNLIMITED = 2**40
 """A dim that may be this large has no limit that matters."""
-UB_STEP_BYTES = 32
-"""Sizes of a unified buffer are looked for in blocks."""
 UB_MOST_BYTES = 2**24
 """No larger unified buffer is looked for."""
 UB_KEY = "memory.ub.size_bytes"
@@ -240,13 +239,13 @@ def _unified_buffer(
         except BadChip:
             return False
 
-    guess = size + -(-missing // UB_STEP_BYTES) * UB_STEP_BYTES
-    if not (missing and enough(guess) and not enough(guess - UB_STEP_BYTES)):
-        start = -(-size // UB_STEP_BYTES) * UB_STEP_BYTES
+    guess = size + -(-missing // BLOCK_BYTES) * BLOCK_BYTES
+    if not (missing and enough(guess) and not enough(guess - BLOCK_BYTES)):
+        start = -(-size // BLOCK_BYTES) * BLOCK_BYTES
         if not enough(UB_MOST_BYTES):
             return
-        last = greatest(lambda s: not enough(s), start, UB_STEP_BYTES, UB_MOST_BYTES)
-        guess = start if last is None else last + UB_STEP_BYTES
+        last = greatest(lambda s: not enough(s), start, BLOCK_BYTES, UB_MOST_BYTES)
+        guess = start if last is None else last + BLOCK_BYTES
     if enough(guess):
         yield Remedy(f"{UB_KEY} = {guess}, {guess - size:,} B more", override={UB_KEY: guess})
 

@@ -16,14 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import EMPTY, UNIT, ElementTile, copy_elements, flat_tiles
+from tilesim.kernels.elementwise import EMPTY, ElementTile, copy_elements, flat_tiles
 from tilesim.kernels.rows import LONG, NARROW, WHOLE, rows_of_a_copy
 from tilesim.operators.operator import Call, Option
 from tilesim.operators.shapes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Buffer, Range, Value
+from tilesim.program.buffers import Buffer, Range, Value
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import ONE, ZERO, Size, ceil_div, dim
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 CHOICES = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
 """Options of `two_operands`: they change when a kernel does what, not what it computes."""
@@ -86,7 +87,7 @@ def variant(call: Call, chip: Chip) -> str | AxisPattern:
     if len(word) < 2:
         return AxisPattern(word if axes.spread else "")
     whole = math.prod(sizes)
-    steps = [-(-UNIT * size // whole) for size in sizes[:-1]] + [UNIT]
+    steps = [-(-LANES * size // whole) for size in sizes[:-1]] + [LANES]
     shares = [_share(size, step, chip.cores.vector) for size, step in zip(sizes, steps, strict=True)]
     shares[-1] *= SHORT_BURSTS
     best = shares.index(min(shares))
@@ -150,7 +151,7 @@ def _result(k: Kernel, t: ElementTile) -> Buffer:
 
 def _gap(k: Kernel, p: Phase) -> None:
     if k.options.get("spread"):
-        p.buffer("gap", UNIT, "float32", reserved=True)
+        p.buffer("gap", LANES, "float32", reserved=True)
 
 
 def _one_shape(k: Kernel, p: Phase, op: str, share: Size | None) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tilesim.kernels.elementwise import UNIT, ElementTile, copy_elements
+from tilesim.kernels.elementwise import ElementTile, copy_elements
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Range, Tensor, View, view
+from tilesim.program.buffers import Range, Tensor, View, view
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import ONE, Size, align, ceil_div, dim
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 WHOLE = ""
 """The variant of tiles of whole rows."""
@@ -59,8 +60,8 @@ def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> 
 def column_tiles(k: Kernel, p: Phase, row: Size, carry: Sequence[Target] = ()) -> Iterator[Range]:
     """The one symbolic tile along a long row, of a good copy; passes over the same row take the same tile."""
     if "columns" not in p.tiles:
-        p.tile("columns", copy_elements(k.dtype), UNIT, "no larger copy gains anything")
-    yield from p.loop("column", row, dim("columns", UNIT), carry=carry)
+        p.tile("columns", copy_elements(k.dtype), LANES, "no larger copy gains anything")
+    yield from p.loop("column", row, dim("columns", LANES), carry=carry)
 
 
 def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
@@ -76,7 +77,7 @@ def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size) -> Iterator[tuple[Ran
     """
     most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
     if isinstance(k.variant, Parts):
-        part = p.tile("columns", ceil_div(row, k.variant.number * UNIT) * UNIT, UNIT, "equal parts of a row")
+        part = p.tile("columns", ceil_div(row, k.variant.number * LANES) * LANES, LANES, "equal parts of a row")
         for c in p.loop("column", row, part, split="cyclic", rows=rows):
             yield Range(c.row, ONE), c
         return

@@ -10,6 +10,7 @@ from tilesim.measured.measurement import EMPTY
 from tilesim.measured.profiled_calls import Case
 from tilesim.planning.plan import Plan, plan
 from tilesim.simulation.launch import LAUNCH, launch_us, launches
+from tilesim.timing.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def predict(case: Case, chip: Chip, *, library: bool = True) -> Prediction:
     Raises what `plan` raises.
     """
     if case.operator == EMPTY:
-        return Prediction(0.0, launch_us(chip, case.tiles["cores"]), LAUNCH)
+        return Prediction(0.0, launch_us(Parameters(chip), case.tiles["cores"]), LAUNCH)
     if case.memories:
         chip = chip.override(case.memories)
     made = plan(case.operator, case.given, chip=chip, dtype=case.dtype, tiles=case.tiles, **case.options)

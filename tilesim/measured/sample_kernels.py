@@ -13,9 +13,9 @@ from tilesim.kernels.broadcast import CHOICES, two_operands, variant
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.operators.operator import Argument, Dimension, Operator, Option, result
 from tilesim.operators.rules import dtype_supported, not_null, shape
-from tilesim.program.buffers import BLOCK_BYTES
 from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import dim
+from tilesim.program.units import BLOCK_BYTES
 
 ROWS, COLUMNS, PASSES = dim("R"), dim("C"), dim("P")
 BLOCK = BLOCK_BYTES // 2

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as, sigmoid, store_as
-from tilesim.kernels.elementwise import EMPTY, UNIT, computed_in
+from tilesim.kernels.elementwise import EMPTY, computed_in
 from tilesim.kernels.rows import WHOLE, Parts
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers, logistic
@@ -21,6 +21,7 @@ from tilesim.operators.rules import dtype_supported, not_null, rank, shape, size
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.program.buffers import View
 from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.units import LANES
 
 
 def kernel(k: Kernel) -> None:
@@ -31,7 +32,7 @@ def kernel(k: Kernel) -> None:
     own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
     with k.vector("forward") as p:
         if isinstance(k.variant, Parts):
-            for t in p.loop("block", HALF, p.tile("part", multiple_of=UNIT), split="cyclic", rows=X.size):
+            for t in p.loop("block", HALF, p.tile("part", multiple_of=LANES), split="cyclic", rows=X.size):
                 gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])
         else:
             for t in p.loop("row", X.size, p.tile("rows"), split=True):

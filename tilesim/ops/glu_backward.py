@@ -15,7 +15,7 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import one_minus, sigmoid
-from tilesim.kernels.elementwise import EMPTY, UNIT, cast, elementwise
+from tilesim.kernels.elementwise import EMPTY, cast, elementwise
 from tilesim.operators.operator import (
     Argument,
     Attribute,
@@ -36,6 +36,7 @@ from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis that is split."""
@@ -56,7 +57,6 @@ DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "infer
 
 HALF = N.size * Y.size
 """Elements of one half of a row of `self`, called ny by the vendor."""
-BLOCK_BYTES = 32
 KEY_OF_DTYPE = {"float32": 0, "float16": 1, "bfloat16": 27}
 KEY_OF_BIG = 1 << 8
 SMALL, BIG = "small", "big"
@@ -155,7 +155,7 @@ def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor
     """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF], in tiles of one size."""
     in_parts = k.variant == COMPOSITE_IN_PARTS
     with k.vector(name) as p:
-        tile = p.tile("part", multiple_of=UNIT) if in_parts else p.tile("rows")
+        tile = p.tile("part", multiple_of=LANES) if in_parts else p.tile("rows")
         for i, (source, source_half, target, target_half) in enumerate(moves):
             if in_parts:
                 for t in p.loop(f"half{i}", HALF, tile, split="cyclic", rows=X.size):

@@ -111,8 +111,8 @@ class _Text:
         if len(spent.shares) > 1:
             yield f"cycles of cores: {', '.join(f'{cores} cores {cycles:,}' for cycles, cores in spent.shares)}"
         yield f"{spent.idle_share:.1%} of the chip's {spent.chip_cores} {spent.core_kind} cores idle"
-        past = ", ".join(sorted(self.listed.plan.past))
-        note = f"; {past} past the L2 cache" if past else ""
+        bypassing = ", ".join(sorted(self.listed.plan.bypassing))
+        note = f"; {bypassing} past the L2 cache" if bypassing else ""
         yield f"reads {spent.read_bytes:,} B, writes {spent.write_bytes:,} B of global memory{note}"
         for name, size in self.listed.plan.tiles.items():
             reason = self.listed.plan.reasons.get(name, "")

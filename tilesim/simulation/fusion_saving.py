@@ -87,6 +87,6 @@ def fusing_json(plan: Plan) -> dict[str, Any] | None:
 
 def _toll(plan: Plan) -> RouteCost:
     times = timeline_of(plan)
-    moved = sum(size for phase in plan.phases for size in phase.moved.values())
+    moved = sum(phase.traffic.bytes for phase in plan.phases)
     launches = len(plan.phases) if plan.kernel.launches else min(len(plan.phases), 1)
     return RouteCost(times.cycles, times.time_us, moved, launches)

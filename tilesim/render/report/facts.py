@@ -206,7 +206,7 @@ def flow(plan: Plan) -> Facts:
     writer: dict[str, list[str]] = {}
     phases, edges = [], []
     for one in plan.phases:
-        reads, writes = _tensors(one, "read "), _tensors(one, "write ")
+        reads, writes = one.traffic.reads, one.traffic.writes
         for name in reads:
             edges += [
                 {"from": w, "to": one.phase.name, "tensor": name} for w in writer.get(name, []) if w != one.phase.name
@@ -218,8 +218,8 @@ def flow(plan: Plan) -> Facts:
             {
                 "name": one.phase.name,
                 "core_kind": one.phase.core_kind,
-                "reads": [{"tensor": n, "bytes": b} for n, b in reads.items()],
-                "writes": [{"tensor": n, "bytes": b} for n, b in writes.items()],
+                "reads": [{"tensor": name, "bytes": moved.bytes} for name, moved in reads.items()],
+                "writes": [{"tensor": name, "bytes": moved.bytes} for name, moved in writes.items()],
             }
         )
     outputs = {t.name for t in plan.kernel.tensors.values() if isinstance(t, Tensor) and t.role == "output"}
@@ -227,15 +227,11 @@ def flow(plan: Plan) -> Facts:
     return {"phases": phases, "edges": edges, "inputs": sorted(inputs), "outputs": sorted(outputs)}
 
 
-def _tensors(plan: PhasePlan, way: str) -> dict[str, int]:
-    return {name.removeprefix(way): size for name, size in plan.moved.items() if name.startswith(way)}
-
-
 def figures(timeline: Timeline) -> list[Facts]:
     """The tables of the chip that the times rest on: their figures, status and source, the least certain first."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for figure in timeline.plan.chip.figures():
-        if figure.key in timeline.figures:
+        if figure.key in timeline.parameters:
             table, _, key = figure.key.rpartition(".")
             found.setdefault((table, figure.status, figure.source), []).append(f"{key} = {figure.value:g}")
     order = {status: i for i, status in enumerate(LEAST_STATUS)}
