@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilesim.chip.chip import Chip
@@ -31,16 +31,16 @@ class Answer:
         """The time of the plan."""
         return None if self.timeline is None else self.timeline.time_us
 
-    def on(self, chip: Chip, changed: Collection[str], tiles: Mapping[str, int] | None = None) -> Answer:
-        """Return the answer for the same call on a chip that differs in the parameters `changed` only.
+    def on(self, chip: Chip, tiles: Mapping[str, int] | None = None) -> Answer:
+        """Return the answer for the same call on another chip.
 
-        `tiles` by hand are those of this answer. There is a plan only where the call fits. Values that the chip has
-        already are not judged again.
+        `tiles` by hand are those of this answer. There is a plan only where the call fits. A chip with the same values
+        is not judged again.
         """
         verdict, plan = self.verdict, self.plan
-        if all(chip.get(key) == verdict.on.get(key) for key in changed):
+        if not chip.diff(verdict.on):
             return Answer(replace(verdict, on=chip), None if plan is None else plan.on(chip))
-        return fitting_answer_of(verdict_of(verdict.call, chip), tiles, plan, changed)
+        return fitting_answer_of(verdict_of(verdict.call, chip), tiles, plan)
 
 
 def answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None) -> Answer:
@@ -48,22 +48,20 @@ def answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None) -> Answe
 
     Tiles by hand that do not fit have a verdict of their own. Raises BadInput for tiles that the chip cannot have.
     """
-    return _answer(verdict, tiles, None, ())
+    return _answer(verdict, tiles, None)
 
 
-def fitting_answer_of(
-    verdict: Verdict, tiles: Mapping[str, int] | None = None, base: Plan | None = None, changed: Collection[str] = ()
-) -> Answer:
-    """Return the answer of a verdict, with a plan only where the call fits; `base` and `changed` as of `replan_of`.
+def fitting_answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None, base: Plan | None = None) -> Answer:
+    """Return the answer of a verdict, with a plan only where the call fits; `base` as of `replan_of`.
 
     Raises what `answer_of` raises.
     """
-    return _answer(verdict, tiles, base, changed) if verdict.ok else Answer(verdict)
+    return _answer(verdict, tiles, base) if verdict.ok else Answer(verdict)
 
 
-def _answer(verdict: Verdict, tiles: Mapping[str, int] | None, base: Plan | None, changed: Collection[str]) -> Answer:
+def _answer(verdict: Verdict, tiles: Mapping[str, int] | None, base: Plan | None) -> Answer:
     try:
-        return Answer(verdict, plan_of(verdict, tiles) if base is None else replan_of(verdict, base, changed))
+        return Answer(verdict, plan_of(verdict, tiles) if base is None else replan_of(verdict, base))
     except TilesimError as error:
         if not isinstance(error.verdict, Verdict):
             raise

@@ -22,7 +22,7 @@ from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
 from tilesim.planning.plan import Plan, plan_of
-from tilesim.planning.replan import CHANGING_TILES, reprice_of
+from tilesim.planning.replan import reprice_of
 from tilesim.simulation.timeline import timeline_of
 
 CHANGE: Final = Fraction(1, 10)
@@ -72,8 +72,7 @@ def sensitivity(
 def sensitivity_of(plan: Plan) -> Table:
     """Return the table of `sensitivity` for a plan."""
     base = Answer(plan.verdict, plan)
-    timeline = timeline_of(plan)
-    call, base_chip, base_us, used = plan.call, plan.chip, timeline.time_us, timeline.parameters
+    call, base_chip, base_us = plan.call, plan.chip, timeline_of(plan).time_us
     rows: list[tuple[float, list[Cell]]] = []
     idle: list[str] = []
     skipped: dict[str, list[str]] = {}
@@ -82,9 +81,6 @@ def sensitivity_of(plan: Plan) -> Table:
         why = fixed.get(figure.key, "" if figure.value else "ten percent of 0 is 0")
         if why:
             skipped.setdefault(why, []).append(figure.key)
-            continue
-        if figure.key.startswith(("cost.", "copy.", "cube.")) and figure.key not in used:
-            idle.append(figure.key)
             continue
         values = (_moved(figure.key, figure.value, -CHANGE), _moved(figure.key, figure.value, CHANGE))
         times, reasons = zip(*(_time(base, plan, base_us, figure.key, value) for value in values), strict=True)
@@ -111,11 +107,12 @@ def _time(base: Answer, plan: Plan, base_us: float, key: str, value: float) -> t
     """Return the time of a plan with another value of one parameter, or None and the reason why there is none."""
     try:
         chip = plan.chip.override({key: value})
-        if not key.startswith(CHANGING_TILES):
-            time_us = timeline_of(reprice_of(plan, chip, [key])).time_us
+        repriced = reprice_of(plan, chip)
+        if repriced is not None:
+            time_us = timeline_of(repriced).time_us
             if abs(percent_of(time_us, base_us)) < HARDLY:
                 return time_us, ""
-        answer = base.on(chip, [key], plan.by_hand)
+        answer = base.on(chip, plan.by_hand)
     except BadInput as error:
         return None, "; ".join(error.problems)
     return answer.time_us, "" if answer.plan else answer.verdict.culprit

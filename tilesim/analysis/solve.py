@@ -182,7 +182,7 @@ class _Trials:
             chip = self.chip.override({self.key: value})
             if not self.planned:
                 return self._trial(value, Answer(verdict_of(self.base.verdict.call, chip)))
-            answer = self.base.on(chip, [self.key], self.tiles)
+            answer = self.base.on(chip, self.tiles)
         except BadInput as error:
             return Trial(value, None, "; ".join(error.problems))
         if self.base.plan is None:

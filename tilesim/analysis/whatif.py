@@ -53,7 +53,7 @@ def whatif_of(verdict: Verdict, settings: Mapping[str, Any], tiles: Mapping[str,
     rows = []
     for values, chip in variants:
         try:
-            answer = base.on(chip, keys, tiles)
+            answer = base.on(chip, tiles)
             cells, time_us = cells_of(answer), answer.time_us
         except BadInput as error:  # tiles by hand that the chip cannot have
             cells, time_us = ["refused", *[None] * (len(head) - 2), "; ".join(error.problems)], None

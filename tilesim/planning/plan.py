@@ -244,7 +244,7 @@ def _phases(
     phases = []
     for phase in verdict.kernel.phases:
         planned = kept.get(phase)
-        if planned is None:
+        if planned is None or not sizes.items() <= planned.sizes.items():
             make = cube_plan if phase.core_kind == "cube" else vector_plan
             of = [limit for limit in limits if limit.phase == phase.name]
             planned = make(phase, sizes, verdict.on, of, of_phase(phase, {**rule, **by_hand}))

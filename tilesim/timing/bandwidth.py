@@ -101,8 +101,8 @@ class Rates:
     read: Mapping[str, float] = field(default_factory=dict)
     """Of every tensor that is read."""
     write: float = math.inf
-    same_address: frozenset[str] = frozenset()
-    """Tensors of which all cores read the same addresses of the cache at the same time."""
+    same_address_stretch: Mapping[str, float] = field(default_factory=dict)
+    """Of every tensor of which all cores read the same addresses at the same time, how much longer a copy takes."""
     floor_cycles: int = 0
     """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
     miss_rate: Mapping[str, float] = field(default_factory=dict)
@@ -116,14 +116,12 @@ class Stream:
     """Reads of one tensor, or writes to all.
 
     `distinct_bytes` are no repetition that the cache still holds (of writes, also not where something was read),
-    `cached_bytes` of these are in the cache already; with `same_address` all cores read the same addresses at the same
-    time, and with `bypasses_l2` the reads go past the cache.
+    `cached_bytes` of these are in the cache already; with `bypasses_l2` the reads go past the cache.
     """
 
     moved: Moved
     distinct_bytes: int
     cached_bytes: int = 0
-    same_address: bool = False
     bypasses_l2: bool = False
 
     @property
@@ -158,7 +156,7 @@ def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[t
     parameters, cube = Parameters(chip), phase.core_kind == "cube"
     traffic_of_all = total(shares)
     hz = parameters[f"clock.{phase.core_kind}_hz"]
-    reads = _reads(phase, sizes, cores, traffic_of_all.reads, parameters)
+    reads = _reads(phase, sizes, traffic_of_all.reads, parameters)
     writes = _writes(phase, sizes, traffic_of_all)
     through = {name: read for name, read in reads.items() if not read.bypasses_l2}
     filled_bytes = sum(read.distinct_bytes for read in through.values())
@@ -180,6 +178,10 @@ def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[t
             if cube
             else writes.moved.occupied_bytes / (written.absorbed + written.drained) / active / hz
         )
+    same_address, stretch = through.keys() & same_address_reads(phase), 1.0
+    if same_address:
+        of_chip = parameters[f"memory.l2.same_address_{'l1' if cube else 'ub'}_stretch"]
+        stretch = of_chip if cores > 1 else 1.0
     # The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, and
     # absorbs writes in turn with that; what bypasses it takes global memory alone.
     passed = max(sum(dram[name] for name in through), sum(read.moved.bytes for read in through.values()) / hit)
@@ -192,19 +194,16 @@ def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[t
             for name, read in reads.items()
         },
         write=write,
-        same_address=frozenset(name for name, read in through.items() if read.same_address),
+        same_address_stretch=dict.fromkeys(same_address, stretch),
         floor_cycles=math.floor(floor_s * hz),
         miss_rate={name: read.miss_rate for name, read in reads.items()},
         parameters=parameters.keys,
     )
 
 
-def _reads(
-    phase: Phase, sizes: Sizes, cores: int, moved: Mapping[str, Moved], parameters: Parameters
-) -> dict[str, Stream]:
+def _reads(phase: Phase, sizes: Sizes, moved: Mapping[str, Moved], parameters: Parameters) -> dict[str, Stream]:
     """The reads of every tensor of which anything is read."""
     tensors, bypassing = _tensors(phase), phase.kernel.uncached
-    same_address = same_address_reads(phase) if cores > 1 else set()
     fetches: Mapping[str, float] = {}
     if moved.keys() - bypassing:
         fetches = dram_fetches(phase, sizes, parameters.whole("memory.l2.size_bytes"))
@@ -216,7 +215,7 @@ def _reads(
         if tensors[name].role == "workspace":
             cached = min(of_tensor.bytes, whole, parameters.whole("memory.l2.absorbed_write_bytes"))
         if of_tensor.bytes:
-            streams[name] = Stream(of_tensor, distinct, cached, name in same_address, name in bypassing)
+            streams[name] = Stream(of_tensor, distinct, cached, name in bypassing)
     return streams
 
 

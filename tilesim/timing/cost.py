@@ -203,8 +203,7 @@ class CopyPrice:
             self._partial_burst = parameters[f"{table}.partial_burst_cycles"]
         if from_memory:
             self._latency += parameters["memory.gm.miss_cycles"] * rates.miss_rate.get(source, 1.0)
-        if from_memory and source in rates.same_address:
-            self._stretch = parameters[f"memory.l2.same_address_{'l1' if path == 'gm_l1' else 'ub'}_stretch"]
+            self._stretch = rates.same_address_stretch.get(source, 1.0)
         if f"{table}.in_flight_bytes" in parameters:
             self._in_flight_bytes = parameters[f"{table}.in_flight_bytes"]
         self.parameters = (*parameters.keys, *(self._occupancy.parameters if self._occupancy else ()))
