@@ -1,4 +1,4 @@
-"""Document me."""
+"""The buffer map: the places of a phase's buffers in the memories of a core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilesim.chip.chip import Chip
-from tilesim.feasibility.inequalities import budget
+from tilesim.feasibility.inequalities import budget, budget_parameters
 from tilesim.program.buffers import Buffer
 from tilesim.program.isa import REGISTERS, SPACES
 from tilesim.program.recorder import Phase
@@ -15,12 +15,14 @@ from tilesim.program.recorder import Phase
 
 @dataclass(frozen=True)
 class Home:
-    """Where a buffer lives in its memory: `offset` and `bytes` of one slot, slots one after the other."""
+    """The place of a buffer in its memory: `offset` and `bytes` of one slot, slots one after the other."""
 
     space: str
     offset: int
     bytes: int
     slots: int
+    parameters: tuple[str, ...] = ()
+    """Keys of the chip that the offset rests on; those of a pool lie behind all that phases may use."""
 
 
 def place_buffers(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Home]:
@@ -37,12 +39,20 @@ def place_buffers(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Bu
             for name, reserve in phase.kernel.reserves.items():
                 inside = start
                 for buffer in (b for b in phase.buffers if b.pool == name):
-                    inside = _put(places, buffer, space, inside, sizes)
+                    inside = _put(places, buffer, space, inside, sizes, budget_parameters(phase.kernel, "ub"))
                 start += reserve.bytes
     return places
 
 
-def _put(places: dict[Buffer, Home], buffer: Buffer, space: str, offset: int, sizes: Mapping[str, Any]) -> int:
+def _put(
+    places: dict[Buffer, Home],
+    buffer: Buffer,
+    space: str,
+    offset: int,
+    sizes: Mapping[str, Any],
+    parameters: tuple[str, ...] = (),
+) -> int:
+    """Place a buffer at an offset; return the offset behind it."""
     size = int(buffer.slot_bytes.bind(sizes))
-    places[buffer] = Home(space, offset, size, buffer.slots)
+    places[buffer] = Home(space, offset, size, buffer.slots, parameters)
     return offset + size * buffer.slots

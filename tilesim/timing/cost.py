@@ -122,13 +122,16 @@ class VectorPrice:
             self._long = parameters["overhead.cycles_per_64bit_element"]
         if cost == "binary" and len(self._views) == 3:
             self._conflict = parameters["overhead.conflict_cycles_per_vector"]
+        of_addresses: tuple[str, ...] = ()
         if self._conflict:
             self._bank_groups = parameters.whole("memory.ub.bank_groups")
+            places = (homes[view.base] for view in self._views[1:] if isinstance(view.base, Buffer))
+            of_addresses = tuple(key for home in places for key in home.parameters)
         if part is not None:
             self._call = parameters["overhead.call_cycles"]
         if part is not None and self._call and any(view.space != REGISTERS for view in part.operands):
             self._operand = parameters["overhead.operand_cycles_per_vector"]
-        self.parameters = parameters.keys
+        self.parameters = (*parameters.keys, *of_addresses)
 
     def cycles(self, step: Step) -> float:
         """Cycles of the instruction."""
