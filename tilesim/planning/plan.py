@@ -95,8 +95,9 @@ class Plan(Shown):
 
     @property
     def as_vendor(self) -> bool:
-        """Whether tiles and cores are the vendor's, as far as its rule is public."""
-        return all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in zip(self.phases, self.by_rule, strict=False))
+        """Whether tiles and cores are the vendor's, or its rule is not public."""
+        pairs = zip(self.phases, self.by_rule, strict=False)
+        return self.vendor is None or all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in pairs)
 
     @property
     def tiling_data(self) -> Mapping[str, int] | None:
