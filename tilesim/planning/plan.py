@@ -133,7 +133,7 @@ class Plan(Shown):
 
     @property
     def route(self) -> str:
-        """Which kernels run: "kernel" for the operator's own, or what the operator says in its place."""
+        """The kernels that run: "kernel" for the operator's own, else the word of the operator, such as "composite"."""
         return self.kernel.route
 
     @property
@@ -260,7 +260,7 @@ def _phases(
 
 
 def refusal(verdict: Verdict) -> TilesimError:
-    """The exception that says why a verdict is no."""
+    """Return the exception for a verdict that is no."""
     error: TilesimError
     if verdict.verdict == "unsupported":
         error = Unsupported(verdict.operator, verdict.culprit)
