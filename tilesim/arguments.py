@@ -1,4 +1,4 @@
-"""Arguments of public functions against their annotations: what is of a wrong type is told in one line, all at once."""
+"""Arguments of public functions against their annotations: one line names every argument of a wrong type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, 
 from tilesim.errors import BadInput
 
 OWN_WORDS: Final = ("dtype",)
-"""Parameters that take more than their annotation says, and have their own words for what they do not."""
+"""Parameters that take more than their annotation says, and raise errors of their own."""
 WORDS: Final[Mapping[Any, str]] = {
     str: "a text",
     Path: "a path",
@@ -27,7 +27,7 @@ WORDS: Final[Mapping[Any, str]] = {
     Iterable: "a list",
     Callable: "a function",
 }
-"""What is expected, by what an annotation names; anything else is a class."""
+"""Words for the classes that annotations name; any other class is called by its name."""
 TESTS: Final[Mapping[Any, Callable[[object], bool]]] = {
     int: lambda value: isinstance(value, Integral) and not isinstance(value, bool),
     float: lambda value: isinstance(value, Real) and not isinstance(value, bool),
@@ -37,16 +37,16 @@ TESTS: Final[Mapping[Any, Callable[[object], bool]]] = {
     Iterable: lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
     Callable: callable,
 }
-"""Whether a value is one, where that is not as `isinstance` says."""
+"""Tests of a value for the classes for which `isinstance` is not enough."""
 PLAIN: Final = (str, int, float, bool, types.NoneType)
-"""What the values of a mapping are checked for; whatever else they are is the function's to tell."""
+"""Classes that the values of a mapping are checked for; the function itself checks all others."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function, which raises BadInput for arguments that are not what its annotations say.
+    """Return the function, which raises BadInput for arguments of other types than its annotations say.
 
     >>> @checked
     ... def area(sides: Mapping[str, int], unit: str) -> int: ...
@@ -58,7 +58,7 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.cache
     def hints() -> dict[str, Any]:
-        """By parameter; made when first needed, when all classes exist that annotations name."""
+        """Annotations by parameter, resolved at the first call, when all classes that they name exist."""
         single = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         stated = {p.name: p.annotation for p in single if p.annotation is not p.empty and p.name not in OWN_WORDS}
         return get_type_hints(types.SimpleNamespace(__annotations__=stated), inspect.unwrap(function).__globals__)
@@ -78,7 +78,7 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _problems(name: str, value: object, hint: Any) -> Iterator[str]:
-    """What is wrong with a value, or with what it holds."""
+    """Yield the problems of a value and of the values that it holds."""
     choices = _choices(hint)
     match = next((choice for choice in choices if _is(value, choice)), None)
     if match is None:
@@ -89,28 +89,28 @@ def _problems(name: str, value: object, hint: Any) -> Iterator[str]:
         return
     inner = get_args(match)
     if isinstance(value, Mapping) and inner:
-        for key, one in value.items():
+        for key, item in value.items():
             if not isinstance(key, str):
                 yield f"{name} has the key {key!r}, must be a text"
             elif all(choice in PLAIN for choice in _choices(inner[1])):
-                yield from _problems(f"{name}[{key!r}]", one, inner[1])
+                yield from _problems(f"{name}[{key!r}]", item, inner[1])
     elif isinstance(value, Collection) and get_origin(match) in (Sequence, Iterable):
-        for place, one in enumerate(value):
-            yield from _problems(f"{name}[{place}]", one, inner[0])
+        for place, item in enumerate(value):
+            yield from _problems(f"{name}[{place}]", item, inner[0])
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, or the one hint that is none."""
+    """Return the members of a union, or the hint itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _is(value: object, choice: Any) -> bool:
-    """Whether a value is what a hint that is no union names, whatever it holds."""
+    """Tell whether a value is of the class of a hint that is no union, whatever it holds."""
     kind = get_origin(choice) or choice
     return kind is Any or (TESTS[kind](value) if kind in TESTS else isinstance(value, kind))
 
 
 def _words(choice: Any) -> str:
-    """What a hint that is no union expects."""
+    """Return the words for a hint that is no union."""
     kind = get_origin(choice) or choice
     return WORDS.get(kind) or f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

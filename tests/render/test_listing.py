@@ -9,6 +9,7 @@ from tilesim.program.loop_nest import Nests
 from tilesim.program.recorder import Phase
 from tilesim.render.listing import listing, table
 from tilesim.render.program_lines import tiles_of
+from tilesim.simulation.timeline import simulate
 from tilesim.text import TextColumn
 
 CHIP = load_chip("ascend950pr").override(
@@ -76,24 +77,24 @@ def small():
 
 
 def test_the_listing_to_the_letter():
-    lines = listing(small(), where=False)
+    lines = listing(simulate(small()), where=False)
     assert lines[-1].startswith("an estimate with")
     assert "\n".join(lines[:-1]) == GOLDEN
 
 
 def test_where_names_the_line_of_every_instruction():
-    lines = listing(small())
+    lines = listing(simulate(small()))
     assert sum("  test_listing.py:" in line for line in lines) == 4 + 2
 
 
 def test_nothing_depends_on_when_or_where_it_runs():
-    assert listing(small()) == listing(small())
+    assert listing(simulate(small())) == listing(simulate(small()))
 
 
 @pytest.mark.parametrize(("op", "dims", "dtype"), CASES, ids=[op for op, *_ in CASES])
 def test_of_an_operator(op, dims, dtype):
     made = plan(op, dims, chip="ascend950pr", dtype=dtype)
-    lines = listing(made, where=False)
+    lines = listing(simulate(made), where=False)
     text = "\n".join(lines)
     for one in made.phases:
         assert f"phase {one.phase.name}, {one.cores} {one.phase.core_kind} core" in text
@@ -106,7 +107,7 @@ def test_of_an_operator(op, dims, dtype):
 
 def test_buffers_come_largest_first():
     made = plan(*CASES[0][:2], chip="ascend950pr", dtype="bfloat16")
-    lines = listing(made, where=False)
+    lines = listing(simulate(made), where=False)
     start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["buffer", "memory"])
     sizes = []
     for line in lines[start + 1 :]:
@@ -147,7 +148,9 @@ def test_a_table_is_as_wide_as_it_must_be():
 
 
 def test_prices_are_those_of_the_schedule():
-    lines = listing(planned(small().kernel, CHIP, price({"wIn": 7, "xIn": 1, "mul": 2, "out": 3})), where=False)
+    lines = listing(
+        simulate(planned(small().kernel, CHIP, price({"wIn": 7, "xIn": 1, "mul": 2, "out": 3}))), where=False
+    )
     assert next(line for line in lines if "wIn = copy(w)" in line).split()[-1] == "7"
 
 
@@ -155,7 +158,7 @@ def test_prices_are_those_of_the_schedule():
 @pytest.mark.parametrize(("op", "dims", "dtype"), CASES, ids=[op for op, *_ in CASES])
 def test_in_a_width_nothing_is_lost_or_longer(op, dims, dtype, width):
     made = plan(op, dims, chip="ascend950pr", dtype=dtype)
-    lines = listing(made, where=True, width=width)
+    lines = listing(simulate(made), where=True, width=width)
     assert max(map(len, lines)) <= width
     words = set(" ".join(lines).split())
     for phase in made.phases:

@@ -246,7 +246,7 @@ def test_a_no_has_a_report_that_says_why(case):
         assert why in text
     for answer in made.answers:
         assert answer.plan is None
-        assert answer.problem
+        assert answer.verdict.culprit
         for remedy in answer.verdict.remedies:
             assert str(remedy) in made.html()
 

@@ -12,6 +12,7 @@ from tilesim.operators.operator import Argument, Dimension, Operator, Option, re
 from tilesim.planning.plan import plan
 from tilesim.program.sizes import dim
 from tilesim.render.listing import listing
+from tilesim.simulation.timeline import simulate
 
 B1, PR = load_chip("ascend910b1"), load_chip("ascend950pr")
 CHIPS = pytest.mark.parametrize("chip", [B1, PR], ids=lambda chip: chip.name)
@@ -171,5 +172,5 @@ def test_streams_gain_by_it_or_stay_as_they_are(rows, columns):
 
 def test_the_listing_says_what_goes_past_the_cache():
     made = plan("add", LARGE, chip=B1, dtype="float16", bypass=True)
-    assert any("; x1, x2 past the L2 cache" in line for line in listing(made))
-    assert not any("past" in line for line in listing(plan("add", LARGE, chip=B1, dtype="float16")))
+    assert any("; x1, x2 past the L2 cache" in line for line in listing(simulate(made)))
+    assert not any("past" in line for line in listing(simulate(plan("add", LARGE, chip=B1, dtype="float16"))))

@@ -125,7 +125,7 @@ def chip_variants(
     axes = settings_of(settings)
     problems: dict[str, None] = {}
     subject = loaded[0].name if len(loaded) == 1 else "set"
-    made: list[tuple[dict[str, Cell], Chip]] = []
+    variants: list[tuple[dict[str, Cell], Chip]] = []
     for chip in loaded:
         for values in itertools.product(*axes.values()):
             changes = dict(zip(axes, values, strict=True))
@@ -135,10 +135,10 @@ def chip_variants(
                 problems |= dict.fromkeys(error.problems)
                 continue
             where: dict[str, Cell] = {"chip": chip.name}
-            made.append((where | {key: changed.get(key) for key in changes}, changed))
+            variants.append((where | {key: changed.get(key) for key in changes}, changed))
     if problems:
         raise BadChip(subject, list(problems))
-    yield from made
+    yield from variants
 
 
 def cells_of(answer: Answer, *, times: bool = True) -> list[Cell]:
@@ -166,10 +166,10 @@ def _time_cells(timeline: Timeline) -> list[Cell]:
 
 def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:
     """How far times can be trusted, a line for every chip that has another answer."""
-    found: dict[str, dict[str, None]] = {}
+    chips: dict[str, dict[str, None]] = {}
     for call, chip in pairs:
-        found.setdefault(str(known_accuracy(call, chip)), {})[chip.name] = None
-    return [f"accuracy{' on ' + ', '.join(names) if len(found) > 1 else ''}: {text}" for text, names in found.items()]
+        chips.setdefault(str(known_accuracy(call, chip)), {})[chip.name] = None
+    return [f"accuracy{' on ' + ', '.join(names) if len(chips) > 1 else ''}: {text}" for text, names in chips.items()]
 
 
 def tiles_text(plan: Plan) -> str:
@@ -189,7 +189,7 @@ def _calls(
     """Every call of the grid, with what is varied. Raises BadInput with the problems of all of them."""
     varied = [name for name, values in axes.items() if len(values) > 1]
     problems: dict[str, None] = {}
-    made = []
+    calls = []
     for values in itertools.product(*axes.values(), dtypes):
         point = dict(zip([*axes, "dtype"], values, strict=True))
         kind = point.pop("dtype")
@@ -201,10 +201,10 @@ def _calls(
         at: dict[str, Cell] = {name: _cell(point[name]) for name in varied}
         if len(dtypes) > 1:
             at["dtype"] = kind
-        made.append((at, call))
+        calls.append((at, call))
     if problems:
         raise BadInput(op.name, list(problems))
-    yield from made
+    yield from calls
 
 
 def _cell(value: Any) -> Cell:

@@ -46,9 +46,9 @@ class Returned(Status):
     @classmethod
     def of(cls, status: Status, message: str = "", parameter: str = "", verdict: Verdict | None = None) -> Self:
         """A status with what there is to say about it."""
-        made = cls(*status)
-        made.message, made.parameter, made.verdict = message, parameter, verdict
-        return made
+        returned = cls(*status)
+        returned.message, returned.parameter, returned.verdict = message, parameter, verdict
+        return returned
 
     @property
     def ok(self) -> bool:
@@ -95,8 +95,8 @@ class Executor:
         for name, expected in self._outputs():
             given = self.tensors[name].shape
             if given != expected:  # the first call of the convolution does not look at what it will write
-                own = _vendor_name(self.plan.operator, name)
-                return Returned.of(INNER, f"{own}: expected {list(expected)}, given {list(given)}", own)
+                parameter = _vendor_name(self.plan.operator, name)
+                return Returned.of(INNER, f"{parameter}: expected {list(expected)}, given {list(given)}", parameter)
         given = {name: value for name, value in self.tensors.items() if value is not None}
         inputs = {name: value for name, value in given.items() if self.plan.operator.arguments[name].role == INPUT}
         run(self.plan, inputs, outputs={n: v for n, v in given.items() if n not in inputs}, threads=threads)
@@ -170,24 +170,24 @@ def _sorted_out(op: Operator, parameters: tuple[Any, ...], named: Mapping[str, A
     problems = []
     if len(parameters) > len(order):
         problems.append(f"{len(parameters)} parameters given, there are {len(order)}: {', '.join(order)}")
-    found = dict(zip(order, parameters, strict=False))
+    values = dict(zip(order, parameters, strict=False))
     for name, value in named.items():
         if name not in signature:
             problems.append(f"{name!r} is not a parameter;{did_you_mean(name, order)} there are: {', '.join(order)}")
-        elif name in found:
+        elif name in values:
             problems.append(f"{name} is given twice")
         else:
-            found[name] = value
+            values[name] = value
     optional = {t.alias or t.name for t in op.tensors if t.option}
-    problems += [f"{name} is missing" for name in order if name not in found and name not in optional]
-    for name, value in found.items():
+    problems += [f"{name} is missing" for name in order if name not in values and name not in optional]
+    for name, value in values.items():
         if signature[name] in op.arguments and not (value is None or isinstance(value, TensorSpec | np.ndarray)):
             problems.append(f"{name} is of type {type(value).__name__}, must be a numpy array, a TensorSpec or None")
         elif signature[name] not in op.arguments and value is None:
             problems.append(f"{name} is None, must be a number")
     if problems:
         raise BadInput(op.api, problems)
-    return {own: found.get(name) for name, own in signature.items()}
+    return {own_name: values.get(name) for name, own_name in signature.items()}
 
 
 def _refused(op: Operator, verdict: Verdict, values: Mapping[str, Any]) -> Returned | None:
@@ -197,9 +197,9 @@ def _refused(op: Operator, verdict: Verdict, values: Mapping[str, Any]) -> Retur
         for name, argument in op.arguments.items():
             value = values.get(name)
             if argument.contiguous and isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-                own = _vendor_name(op, name)
-                message = f"{own}: expected a contiguous tensor, given strides of {list(value.strides)} B"
-                return Returned.of(PARAM_INVALID, message, own, verdict)
+                parameter = _vendor_name(op, name)
+                message = f"{parameter}: expected a contiguous tensor, given strides of {list(value.strides)} B"
+                return Returned.of(PARAM_INVALID, message, parameter, verdict)
     if status == SUCCESS:
         return None
     parameter = _vendor_name(op, verdict.parameter)

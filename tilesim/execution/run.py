@@ -86,17 +86,17 @@ def run(
 def conformed(call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs of a call in its dtypes, checked against it. Raises BadInput with all problems at once."""
     problems: list[str] = []
-    found = _conformed(call, inputs, problems)
+    arrays = _conformed(call, inputs, problems)
     if problems:
         raise BadInput(call.operator.name, problems)
-    return found
+    return arrays
 
 
 def _conformed(call: Call, inputs: Mapping[str, Array], problems: list[str]) -> dict[str, Array]:
     inputs = by_own_names(call.operator, mapping(call.operator, "inputs", inputs), problems)
     names = [t.name for t in call.operator.tensors if t.role == INPUT]
     expected = {name: call.specs[name] for name in names if call.spec(name) is not None}
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name in inputs:
         if name in names and name not in expected and inputs[name] is not None:
             option = call.operator.arguments[name].option
@@ -109,8 +109,8 @@ def _conformed(call: Call, inputs: Mapping[str, Array], problems: list[str]) -> 
         if array is None:
             problems.append(f"{name} is missing, {spec} is needed")
         elif spec is not None:
-            _keep(name, array, spec.shape, spec.dtype, found, problems)
-    return found
+            _keep(name, array, spec.shape, spec.dtype, arrays, problems)
+    return arrays
 
 
 def _keep(
@@ -135,7 +135,7 @@ def _made(plan: Plan) -> list[str]:
 def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> dict[str, Array]:
     """The arrays that the caller wants overwritten, in the dtypes of the call."""
     op, names = plan.operator, _made(plan)
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name in names:
         spec, tensor = plan.call.spec(name), plan.kernel[name]
         if spec is not None and spec.dtype != tensor.dtype:
@@ -153,11 +153,11 @@ def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> 
         if isinstance(array, np.ndarray) and array.dtype == np.float32 != numpy_dtype(spec.dtype):
             problems.append(f"{name} is float32, must be {spec.dtype}")
         else:
-            _keep(name, array, spec.shape, spec.dtype, found, problems)
-    for a, b in itertools.combinations(found, 2):
-        if np.may_share_memory(found[a], found[b]):
+            _keep(name, array, spec.shape, spec.dtype, arrays, problems)
+    for a, b in itertools.combinations(arrays, 2):
+        if np.may_share_memory(arrays[a], arrays[b]):
             problems.append(f"{a} and {b} share memory")
-    return found
+    return arrays
 
 
 def _overlaps_itself(array: Array) -> bool:

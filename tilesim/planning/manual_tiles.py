@@ -1,4 +1,4 @@
-"""Tile sizes and cores that are given by hand: whether there are such, and whether they fit."""
+"""Tile sizes and cores given by hand: names and sizes that no phase can have, and the room that they take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilesim.operators.shapes import whole_number
 from tilesim.program.recorder import Kernel, Phase
 
 CORES: Final = "cores"
-"""What is given like a tile, but counts cores."""
+"""The name under which a number of cores is given, like a tile."""
 
 
 def refuse_impossible(kernel: Kernel, chip: Chip, given: Mapping[str, int]) -> None:
@@ -40,7 +40,7 @@ def refuse_impossible(kernel: Kernel, chip: Chip, given: Mapping[str, int]) -> N
 
 
 def of_phase(phase: Phase, tiles: Mapping[str, int]) -> dict[str, int]:
-    """Those of `tiles` that a phase has: "rows" for every phase, "gate backward.rows" for one."""
+    """Return those of `tiles` that a phase has: "rows" for every phase, "gate backward.rows" for one."""
     named = {name.rpartition("."): value for name, value in tiles.items()}
     return {
         name: value
@@ -52,50 +52,50 @@ def of_phase(phase: Phase, tiles: Mapping[str, int]) -> dict[str, int]:
 def overflowing(
     verdict: Verdict, kernel: Kernel, limits: Sequence[Inequality], tiles: Mapping[str, int], given: Mapping[str, int]
 ) -> Verdict | None:
-    """The verdict on a call with tiles by hand, where these leave no room; None where they fit.
+    """Return the verdict on a call with tiles by hand that do not fit; None where they do.
 
     `tiles` are those that are fixed, the ones that are `given` by hand among them; all others are at their smallest.
     """
     env = verdict.call.env
-    mine = {phase.name: of_phase(phase, tiles) for phase in kernel.phases}
+    by_phase = {phase.name: of_phase(phase, tiles) for phase in kernel.phases}
     sides = []
     for limit in limits:
-        fixed = replace(limit, minimum={**limit.minimum, **_without_cores(mine[limit.phase])})
+        fixed = replace(limit, minimum={**limit.minimum, **_without_cores(by_phase[limit.phase])})
         sides.append(EvaluatedInequality(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
     failing = [b for b in sides if b.slack_bytes < 0]
     if not failing:
         return None
-    made = replace(verdict, ok=False, verdict="overflow", inequalities=tuple(sides), tiles=dict(given))
-    made.__dict__["remedies"] = tuple(_remedies(kernel, made, given))  # others than dims and chips would do
-    return made
+    overflow = replace(verdict, ok=False, verdict="overflow", inequalities=tuple(sides), tiles=dict(given))
+    overflow.__dict__["remedies"] = tuple(_remedies(kernel, overflow, given))  # others than dims and chips would do
+    return overflow
 
 
 def _remedies(kernel: Kernel, verdict: Verdict, given: Mapping[str, int]) -> Iterator[Remedy]:
-    """The largest size of each tile by hand that fits, the others as they are; of several if one is not enough."""
+    """Yield the largest size of each tile by hand that fits, or of all of them together."""
     env = verdict.call.env
     sides = [(b.inequality, next(p for p in kernel.phases if p.name == b.phase)) for b in verdict.inequalities]
-    found: dict[str, int] = {}
+    largest: dict[str, int] = {}
     for key, value in given.items():
-        mine = [
+        bounds = [
             (limit, name, phase.tiles[name].multiple_of)
             for limit, phase in sides
             for name in _without_cores(of_phase(phase, {key: value}))
         ]
-        fits = min((limit.largest(name, env, value, step) for limit, name, step in mine), default=0)
+        fits = min((limit.largest(name, env, value, step) for limit, name, step in bounds), default=0)
         if 0 < fits < value:
-            found[key] = fits
+            largest[key] = fits
 
     def passes(changes: Mapping[str, int]) -> bool:
         return all(limit.holds({**env, **_without_cores(of_phase(phase, changes))}) for limit, phase in sides)
 
-    single = [{key: size} for key, size in found.items() if passes({key: size})]
-    for changes in single or ([found] if found and passes(found) else []):
+    single = [{key: size} for key, size in largest.items() if passes({key: size})]
+    for changes in single or ([largest] if largest and passes(largest) else []):
         text = ", ".join(f"{key} = {size}" for key, size in changes.items())
         yield Remedy(f"{text}, the largest that fits", given=changes)
 
 
 def _names(kernel: Kernel) -> dict[str, int]:
-    """What can be given, to what it must be a multiple of."""
+    """Return the names of tiles and cores, each with the number that it must be a multiple of."""
     names = dict.fromkeys([CORES, *(f"{phase.name}.{CORES}" for phase in kernel.phases)], 1)
     for phase in kernel.phases:
         for tile in phase.tiles.values():
@@ -104,15 +104,15 @@ def _names(kernel: Kernel) -> dict[str, int]:
 
 
 def _too_many_cores(kernel: Kernel, chip: Chip, name: str, value: int) -> list[str]:
-    """The problem with a number of cores that the chip does not have, if it is one."""
+    """Return the problem with a number of cores that the chip does not have."""
     where, _, last = name.rpartition(".")
     kinds = {phase.core_kind for phase in kernel.phases if last == CORES and where in ("", phase.name)}
-    there = {kind: chip.cores.cube if kind == "cube" else chip.cores.vector for kind in kinds}
-    few = {kind: count for kind, count in there.items() if value > count}
+    cores = {kind: chip.cores.cube if kind == "cube" else chip.cores.vector for kind in kinds}
+    few = {kind: count for kind, count in cores.items() if value > count}
     if not few:
         return []
     of = " and ".join(f"{count} {kind} cores" for kind, count in sorted(few.items()))
-    only = "" if where or len(few) == len(there) else "; 'PHASE.cores' is for one phase"
+    only = "" if where or len(few) == len(cores) else "; 'PHASE.cores' is for one phase"
     return [f"{name}={value} must be at most {min(few.values())}: the chip has {of}{only}"]
 
 

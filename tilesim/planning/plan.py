@@ -95,8 +95,9 @@ class Plan(Shown):
 
     @property
     def as_vendor(self) -> bool:
-        """Whether tiles and cores are the vendor's, as far as its rule is public."""
-        return all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in zip(self.phases, self.by_rule, strict=False))
+        """Whether tiles and cores are the vendor's, or its rule is not public."""
+        pairs = zip(self.phases, self.by_rule, strict=False)
+        return self.vendor is None or all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in pairs)
 
     @property
     def tiling_data(self) -> Mapping[str, int] | None:
@@ -132,7 +133,7 @@ class Plan(Shown):
 
     @property
     def route(self) -> str:
-        """Which kernels run: "kernel" for the operator's own, or what the operator says in its place."""
+        """The kernels that run: "kernel" for the operator's own, else the word of the operator, such as "composite"."""
         return self.kernel.route
 
     @property
@@ -259,7 +260,7 @@ def _phases(
 
 
 def refusal(verdict: Verdict) -> TilesimError:
-    """The exception that says why a verdict is no."""
+    """Return the exception for a verdict that is no."""
     error: TilesimError
     if verdict.verdict == "unsupported":
         error = Unsupported(verdict.operator, verdict.culprit)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilesim.planning.plan import Plan
 from tilesim.render.program_lines import ListedBuffer, ListedPhase, listed_phases
-from tilesim.simulation.timeline import Timeline, timeline_of
+from tilesim.simulation.timeline import Timeline
 from tilesim.text import GAP, TextColumn, blocks, wrapped
 
 CODE, COLUMN = 64, 11
@@ -22,12 +22,12 @@ HANG = 4
 """Letters by which code that goes on is indented more."""
 
 
-def listing(plan: Plan, *, where: bool = True, width: int | None = None) -> list[str]:
+def listing(timeline: Timeline, *, where: bool = True, width: int | None = None) -> list[str]:
     """The lines of the listing: every phase, then the times of the launch. `where` adds file:line of each.
 
     With `width`, longer lines go on in another, words and numbers whole; without, long code ends in an ellipsis.
     """
-    timeline = timeline_of(plan)
+    plan = timeline.plan
     lines = wrapped(f"{plan.kernel.name} on {plan.chip.name}, {plan.kernel.dtype}: {_dims(plan)}", width)
     for one in listed_phases(timeline):
         lines += ["", *_Text(one, where=where, width=width).lines()]
@@ -36,9 +36,9 @@ def listing(plan: Plan, *, where: bool = True, width: int | None = None) -> list
     return [line.rstrip() for line in [*lines, "", *_times(timeline, width)]]
 
 
-def listing_json(plan: Plan) -> dict[str, Any]:
+def listing_json(timeline: Timeline) -> dict[str, Any]:
     """The listing as plain data: phases with their lines, totals and buffers, then the times; `lines` is its text."""
-    timeline = timeline_of(plan)
+    plan = timeline.plan
     return {
         "operator": plan.operator.name,
         "chip": plan.chip.name,
@@ -54,7 +54,7 @@ def listing_json(plan: Plan) -> dict[str, Any]:
         "totals": dict(timeline.busy_cycles),
         "bottleneck": timeline.bottleneck,
         "estimate": timeline.estimate,
-        "lines": listing(plan, where=False),
+        "lines": listing(timeline, where=False),
     }
 
 

@@ -166,11 +166,11 @@ class Timeline(Shown):
     @property
     def rests_on(self) -> dict[str, tuple[str, ...]]:
         """Status -> keys of the chip's figures that the times use and that are fitted, guessed or set by hand."""
-        found: dict[str, list[str]] = {status: [] for status in SECONDARY}
+        keys_of: dict[str, list[str]] = {status: [] for status in SECONDARY}
         for figure in self.plan.chip.figures():
-            if figure.key in self.parameters and figure.status in found:
-                found[figure.status].append(figure.key)
-        return {status: tuple(keys) for status, keys in found.items() if keys}
+            if figure.key in self.parameters and figure.status in keys_of:
+                keys_of[figure.status].append(figure.key)
+        return {status: tuple(keys) for status, keys in keys_of.items() if keys}
 
     @property
     def estimate(self) -> str:
@@ -190,8 +190,8 @@ class Timeline(Shown):
         """What the launch is from, in words."""
         if self.launch.table != LAUNCH:
             return f"launch is the fixed time of the vendor's kernel, {self.launch.table}"
-        own = f"launch by the chip's figures, for want of a fixed time in kernels.{self.plan.operator.name}"
-        return f"{own}, and the tiling data read at the guessed wait of a copy" if self.launch.tiling_us else own
+        source = f"launch by the chip's figures, for want of a fixed time in kernels.{self.plan.operator.name}"
+        return f"{source}, and the tiling data read at the guessed wait of a copy" if self.launch.tiling_us else source
 
     def waits(self, phase: str) -> dict[str, float]:
         """What the busiest pipe of a phase waits for, to its share of the waiting; largest first.
@@ -202,20 +202,20 @@ class Timeline(Shown):
         plan, spent = self._plan_of(phase), self.phase(phase)
         pipe, busy = spent.longest
         core = next((leader for cycles, leader, _ in plan.shares if cycles == plan.cycles), 0)
-        found: dict[str, int] = {}
+        causes: dict[str, int] = {}
         last, closing = 0, ""
         for event in phase_events(plan, core, widest([(plan, core)], SAMPLE)):
             if event.pipe == pipe:
                 if event.waited_cycles:
                     cause = event.waits_for or "others"
-                    found[cause] = found.get(cause, 0) + event.waited_cycles
+                    causes[cause] = causes.get(cause, 0) + event.waited_cycles
                 last = event.end_cycles
             elif event.end_cycles == spent.makespan_cycles:
                 closing = f"{event.pipe} at the end"
-        idle, sampled, tail = spent.makespan_cycles - busy, sum(found.values()), spent.makespan_cycles - last
+        idle, sampled, tail = spent.makespan_cycles - busy, sum(causes.values()), spent.makespan_cycles - last
         if not idle:
             return {}
-        out = {cause: (idle - tail) * waited / sampled / idle for cause, waited in found.items()}
+        out = {cause: (idle - tail) * waited / sampled / idle for cause, waited in causes.items()}
         if idle > tail and not sampled:
             out["others"] = (idle - tail) / idle
         if tail:
@@ -316,13 +316,13 @@ def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
 
 def waves(nest: Nest) -> int:
     """Tiles of split loops that a nest runs one after another; loops beside each other are not added up."""
-    found: dict[Loop, int] = {}
+    longest: dict[Loop, int] = {}
     for item in nest:
         if isinstance(item, TileRun):
             inner = waves(item.body) if not is_pattern(item) else 1
-            mine = trips((item,), item.loop) if item.loop.split else 1
-            found[item.loop] = found.get(item.loop, 0) + mine * inner if item.loop.split else max(inner, 1)
-    return max(found.values(), default=1)
+            tiles = trips((item,), item.loop) if item.loop.split else 1
+            longest[item.loop] = longest.get(item.loop, 0) + tiles * inner if item.loop.split else max(inner, 1)
+    return max(longest.values(), default=1)
 
 
 def _percent(part: float, whole: float) -> str:

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from tilesim.analysis.estimates import estimates_of
 from tilesim.cli.console import emit, raw, width_of
 from tilesim.cli.planning import fusing_text, known_accuracy, plan_answer
 from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.render.listing import listing, listing_json
-from tilesim.simulation.fusion_saving import fusing_json
+from tilesim.simulation.timeline import timeline_of
 from tilesim.text import wrapped
 
 app = App()
@@ -26,18 +27,18 @@ def explain(
 ) -> int:
     """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""
     made = plan_answer(question, as_json=as_json)
+    timeline = timeline_of(made.plan)
     if as_json:
         emit(
             {
-                "ok": made.plan.verdict.ok,
-                **listing_json(made.plan),
-                "accuracy": known_accuracy(made.plan),
-                "fusing": fusing_json(made.plan),
+                "ok": made.plan.ok,
+                **listing_json(timeline),
+                **estimates_of(timeline),
             }
         )
     else:
         width = width_of()
-        lines = listing(made.plan, where=where, width=width)
+        lines = listing(timeline, where=where, width=width)
         fusing = fusing_text(made.plan)
         if fusing:
             lines += wrapped(f"fusing: {fusing}", width)

@@ -50,7 +50,7 @@ def facts(answer: Answer) -> Facts:
         out["lanes"] = [lanes(timeline, p.name).to_json() for p in timeline.phases if p.cycles]
         out["roofline"] = roofline(timeline).to_json()
         out["flow"] = flow(plan)
-        out["listing"] = listing(plan, where=False) if plan.phases else ["nothing is launched"]
+        out["listing"] = listing(timeline, where=False) if plan.phases else ["nothing is launched"]
         out["figures"] = figures(timeline)
         out["accuracy"] = str(known_accuracy(plan.call, verdict.on, plan.by_hand))
     return out
@@ -229,11 +229,11 @@ def flow(plan: Plan) -> Facts:
 
 def figures(timeline: Timeline) -> list[Facts]:
     """The tables of the chip that the times rest on: their figures, status and source, the least certain first."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for figure in timeline.plan.chip.figures():
         if figure.key in timeline.parameters:
             table, _, key = figure.key.rpartition(".")
-            found.setdefault((table, figure.status, figure.source), []).append(f"{key} = {figure.value:g}")
+            groups.setdefault((table, figure.status, figure.source), []).append(f"{key} = {figure.value:g}")
     order = {status: i for i, status in enumerate(LEAST_STATUS)}
-    rows = [{"table": t, "status": s, "source": source, "figures": keys} for (t, s, source), keys in found.items()]
+    rows = [{"table": t, "status": s, "source": source, "figures": keys} for (t, s, source), keys in groups.items()]
     return sorted(rows, key=lambda row: order.get(str(row["status"]), len(order)))

@@ -173,7 +173,7 @@ def environment() -> Environment:
     """The templates, with their filters and drawings."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only reports need it
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("tilesim.render.report"),
         autoescape=lambda name: name is not None and ".html" in name,  # noqa: S701 - `cell` escapes Markdown
         undefined=StrictUndefined,
@@ -181,7 +181,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {
+    templates.filters |= {
         "number": lambda value: f"{value:,}",
         "size": size,
         "percent": lambda share: f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}",
@@ -189,8 +189,8 @@ def environment() -> Environment:
         "us": lambda value: f"{value:,.1f}" if value >= 10 else f"{value:,.2f}",
         "cell": cell,
     }
-    made.globals |= {"kinds": KINDS, "pipes": WORDS, "draw": report_drawings}
-    return made
+    templates.globals |= {"kinds": KINDS, "pipes": WORDS, "draw": report_drawings}
+    return templates
 
 
 def cell(text: object) -> str:
