@@ -99,8 +99,8 @@ class Outcome(NamedTuple):
     expected: str
     given: str
     parameter: str = ""
-    elsewhere: bool = False
-    """Whether it would hold on another product, so that there is nothing to call on this one."""
+    supported_elsewhere: bool = False
+    """True where the rule holds on another product: this product has nothing to call."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Rule:
 
     def apply(self, call: Call, chip: Chip) -> Finding:
         """What the rule says about a call on a chip."""
-        ok, expected, given, parameter, elsewhere = self.test(call, chip)
-        status = None if elsewhere and not ok else self.status
+        ok, expected, given, parameter, supported_elsewhere = self.test(call, chip)
+        status = None if supported_elsewhere and not ok else self.status
         return Finding(self.name, ok, expected, given, parameter or self.parameter, status, self.tiling)
 
 
@@ -147,7 +147,7 @@ def _no_variant(_: Call, __: Chip) -> str:
     return ""
 
 
-def _nothing_computed(_: Mapping[str, int]) -> Mapping[str, int]:
+def _no_derived_sizes(_: Mapping[str, int]) -> Mapping[str, int]:
     return {}
 
 
@@ -210,10 +210,10 @@ class Operator:
     """What the first call returns where the rules hold and the buffers do not fit."""
     variant: Callable[[Call, Chip], str] = _no_variant
     """Which of several kernels runs."""
-    computed: Callable[[Mapping[str, int]], Mapping[str, int]] = _nothing_computed
-    """Further sizes that the kernel uses, from the dims: tokens, groups ..."""
-    axes: Callable[[Call], Mapping[str, int]] = lambda _: {}
-    """Further sizes that the kernel uses, from the shapes of tensors of any rank."""
+    derived_sizes: Callable[[Mapping[str, int]], Mapping[str, int]] = _no_derived_sizes
+    """Sizes of the kernel that follow from the dims: tokens, groups ..."""
+    shape_sizes: Callable[[Call], Mapping[str, int]] = lambda _: {}
+    """Sizes of the kernel that follow from the shapes of tensors of any rank."""
     tiles: Callable[[Call, Chip], Mapping[str, int]] = _no_tiles
     """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
@@ -229,8 +229,8 @@ class Operator:
     """What an output may differ from the reference."""
     fused: Operator | None = None
     """The same as one kernel on every product, where some compose it of other operators; for comparison only."""
-    counted: Callable[[Work], Mapping[str, int]] | None = None
-    """The names that the vendor's kernel counts one run of an instruction under, where that kernel is public."""
+    vendor_counters: Callable[[Work], Mapping[str, int]] | None = None
+    """Counters of the vendor's kernel, where that is public, and by how much one run of an instruction moves each."""
 
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:
@@ -323,7 +323,12 @@ class Call:
     @property
     def env(self) -> dict[str, Any]:
         """The values of all names that sizes and scalars of the kernel can have."""
-        return {**self.attributes, **self.dims, **self.operator.computed(self.dims), **self.operator.axes(self)}
+        return {
+            **self.attributes,
+            **self.dims,
+            **self.operator.derived_sizes(self.dims),
+            **self.operator.shape_sizes(self),
+        }
 
     def spec(self, name: str) -> TensorSpec | None:
         """The tensor called `name`, None if it is null or not known."""

@@ -221,7 +221,7 @@ def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     return VendorTiling(data, key, used, 0, chip.memory.ub.visible_bytes - KEPT_BYTES)
 
 
-def counted(work: Work) -> Mapping[str, int]:
+def vendor_counters(work: Work) -> Mapping[str, int]:
     """What the vendor's kernel counts for one run of an instruction: blocks, registers of 256 bytes, copies, bytes."""
     op, target = work.instr.op, work.instr.dst.base.name
     if op == "copy":
@@ -371,7 +371,7 @@ composed = Operator(
     reference=reference,
     magnitude=magnitude,
     tolerance=tolerance,
-    counted=counted,
+    vendor_counters=vendor_counters,
 )
 glu_backward = replace(
     composed,

@@ -20,7 +20,7 @@ mul = pointwise(
     options=CHOICES,
     spread=True,
     variant=variant,
-    axes=axis_sizes,
+    shape_sizes=axis_sizes,
     reference=reference,
     families=with_integers("int32"),
 )
