@@ -14,8 +14,10 @@ from tilesim.errors import TilesimError
 from tilesim.measured.error_bands import Accuracy, accuracy
 from tilesim.measured.predict import Prediction, predict
 from tilesim.measured.profile import Profiled, read_profile
-from tilesim.measured.profiled_calls import Case, Unmapped, case_of
+from tilesim.measured.profiled_calls import call_of_kernel
 from tilesim.notebook_repr import Shown
+from tilesim.operators.measured_kernels import Unmapped
+from tilesim.operators.operator import KernelCall, KernelRow
 from tilesim.operators.shapes import shape_text
 from tilesim.text import several
 
@@ -150,7 +152,7 @@ class Comparison(Shown):
         return f"{count} compared, {self.compared_us:,.1f} of {self.time_us:,.1f} us{share}{without}"
 
 
-def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = None) -> Comparison:
+def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | None = None) -> Comparison:
     """A profiler's table of kernels against what the chip's figures predict.
 
     Takes kernel_details and op_summary in any layout, columns by name. Rows that no operator is known for are counted,
@@ -203,23 +205,23 @@ def _first(kernel: KernelComparison) -> float:
     return kernel.predicted_us * kernel.calls if gain_us is None else gain_us
 
 
-def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComparison:
+def _compared(rows: list[Profiled], chip: Chip, stated: KernelCall | None) -> KernelComparison:
     """One kernel against its prediction; its rows all have times, or the profile has none.
 
     Raises Unmapped, or what planning raises.
     """
     first = rows[0]
     kind = _kind(first)
-    if first.of_blocks and told is None:
+    if first.of_blocks and stated is None:
         raise Unmapped("pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run")
     if first.core.upper() in ("AI_CPU", "HCCL", "DSA_SQE"):
         raise Unmapped(f"runs on {first.core}, not on the cores")
-    case = told if told is not None and not first.inputs else _case(first, kind)
-    prediction = predict(case, chip)
+    call = stated if stated is not None and not first.inputs else _call(first, kind)
+    prediction = predict(call, chip)
     return KernelComparison(
         kind,
-        case.name,
-        case.dtype,
+        call.operator.name,
+        call.dtype,
         first.inputs,
         len(rows),
         None if math.isnan(first.time_us) else sum(r.time_us for r in rows) / len(rows),
@@ -227,21 +229,18 @@ def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComp
         prediction.fixed_us,
         prediction.fixed_from,
         _pipes(rows, prediction),
-        accuracy(chip, case.name, kind=case.kind),
-        case.note,
+        accuracy(chip, call.operator, call.own_class),
+        call.note,
     )
 
 
-def _case(row: Profiled, kind: str) -> Case:
+def _call(row: Profiled, kind: str) -> KernelCall:
+    """The call of a kernel. Raises Unmapped."""
     if not row.inputs and not row.shaped:
         raise Unmapped(
             "the profile has no shapes; record it at level 1 or above, or name the call: --op NAME KEY=VALUE..."
         )
-    attributes = {}
-    if row.inputs and row.outputs and len(row.inputs[0]) == len(row.outputs[0]):
-        halved = [i for i, (a, b) in enumerate(zip(row.inputs[0], row.outputs[0], strict=True)) if a == 2 * b]
-        attributes = {"dim": halved[0]} if len(halved) == 1 else {}
-    return case_of(kind, row.inputs, row.dtypes, row.outputs, attributes)
+    return call_of_kernel(kind, KernelRow(row.inputs, row.dtypes, row.outputs))
 
 
 def _pipes(rows: list[Profiled], prediction: Prediction) -> dict[str, tuple[float, float]]:

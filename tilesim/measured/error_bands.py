@@ -8,13 +8,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_shipped
 from tilesim.kernels.broadcast import is_broadcast
-from tilesim.measured.profiled_calls import FAMILY, class_beside
-from tilesim.operators.operator import Call
+from tilesim.measured.profiled_calls import class_beside
+from tilesim.operators.operator import Call, Operator
+from tilesim.ops import load_operator
 
 TABLE = Path(__file__).parent / "data" / "accuracy.csv"
 COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_mape", "held_out_worst", "source")
@@ -64,34 +64,32 @@ class Accuracy:
 
 
 def known_accuracy(call: Call, chip: Chip, by_hand: Mapping[str, int] | None = None) -> Accuracy:
-    """The error band that is known for the times of a call on a chip, with the tiles and cores set `by_hand`."""
-    name = call.operator.name
-    kind = class_beside(call.dtype, spread=is_broadcast(call)) if name in FAMILY else ""
-    found = accuracy(chip, name, call.options, kind)
-    if not found.validated:
-        return found
-    others = [f"{key}={value}" for key, value in (by_hand or {}).items()]
-    if name != "gelu":  # whose measured form is not the one that it has if nothing is said
-        defaults = {option.name: option.default for option in call.operator.options}
-        others += [f"{key}={value}".lower() for key, value in call.options.items() if value != defaults.get(key, value)]
-    return Accuracy(found.chip, found.kind, why=f"no measured kernel has {', '.join(others)}") if others else found
+    """Return the known error of the times of a call on a chip, with the tiles and cores that are set `by_hand`."""
+    op = call.operator
+    own_class = class_beside(call.dtype, broadcasts=is_broadcast(call)) if op.accuracy_class else ""
+    kind = own_class or op.accuracy_class
+    usual = {option.name: option.default for option in op.options} | dict(op.measured_options)
+    changed = {o.name: o.text(on=call.options[o.name]) for o in op.options if call.options[o.name] != usual[o.name]}
+    unpredicted = [text for name, text in changed.items() if name in op.measured_options]
+    if kind and unpredicted:
+        return Accuracy(chip.name, kind, why=f"no measured row is predicted with {', '.join(unpredicted)}")
+    known = accuracy(chip, op, own_class)
+    others = [f"{key}={value}" for key, value in (by_hand or {}).items()] + list(changed.values())
+    if known.validated and others:
+        return Accuracy(known.chip, known.kind, why=f"no measured kernel has {', '.join(others)}")
+    return known
 
 
-def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None = None, kind: str = "") -> Accuracy:
-    """The error band that is known for estimates of an operator on a chip.
-
-    With `options` of a call, what is known of the form that they choose; `kind` is its class, where that is not the
-    operator's.
+def accuracy(chip: Chip | str, operator: Operator | str, own_class: str = "") -> Accuracy:
+    """Return the known error of estimates of an operator on a chip; `own_class` is a class of calls beside its own.
 
     >>> accuracy("ascend910b4", "softmax").validated
     False
     """
-    name = chip if isinstance(chip, str) else chip.name
-    kind = kind or FAMILY.get(operator, "")
+    op = load_operator(operator)
+    name, kind = chip if isinstance(chip, str) else chip.name, own_class or op.accuracy_class
     if not kind:
-        return Accuracy(name, kind, why=f"no kernel like {operator} was compared with a measurement")
-    if options is not None and operator == "gelu" and not options.get("approximate"):
-        return Accuracy(name, kind, why="no measured row is predicted with the exact form of gelu")
+        return Accuracy(name, kind, why=f"no kernel like {op.name} was compared with a measurement")
     if not isinstance(chip, str):
         changed = tuple(chip.overridden)
         if changed:
@@ -99,8 +97,8 @@ def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None 
         differing = _differing(chip)
         if differing:
             return Accuracy(name, kind, why=differing)
-    found = _table().get((name.lower(), kind))
-    return found or Accuracy(name, kind, why=f"no measured {kind} kernel of {name}")
+    known = _table().get((name.lower(), kind))
+    return known or Accuracy(name, kind, why=f"no measured {kind} kernel of {name}")
 
 
 def _differing(chip: Chip) -> str:

@@ -19,7 +19,6 @@ from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, TilesimError
 from tilesim.measured.measurement import Measurement
 from tilesim.measured.predict import moved_to, predict, timed
-from tilesim.measured.profiled_calls import FAMILY
 from tilesim.measured.surrogate import Surrogate
 from tilesim.planning.plan import Plan
 from tilesim.simulation.launch import LAUNCH
@@ -182,12 +181,12 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
 
 def points_of(rows: Sequence[Measurement], chip: Chip) -> list[FitPoint]:
     """The library kernels among the rows that can be planned, or the samples if there are none."""
-    known = [r for r in rows if r.case is not None]
+    known = [r for r in rows if r.call is not None]
     library = [r for r in known if r.library]
     points = []
     for row in library or known:
         try:
-            made = predict(row.case, chip, library=row.library) if row.case else None
+            made = predict(row.call, chip, library=row.library) if row.call else None
         except TilesimError:
             continue
         if made is not None and made.plan is not None:
@@ -365,10 +364,11 @@ def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[FitPoint], error
             table = table[part]
         kinds = {f"{path}.{name}" in CUBE for name in names}
         label(table, [e for p, e in zip(points, errors, strict=True) if p.cube in kinds], names)
-    for kernel in {p.kernel for p in points if p.kernel}:
+    classes = {p.kernel: p.plan.operator.accuracy_class for p in points if p.kernel}
+    for kernel, accuracy_class in classes.items():
         mine = [e for p, e in zip(points, errors, strict=True) if p.kernel == kernel]
         data["kernels"][kernel]["source"] = (
-            f"fit to {len(mine)} measured rows of the library's {FAMILY[kernel]} kernels"
+            f"fit to {len(mine)} measured rows of the library's {accuracy_class} kernels"
         )
         label(data["kernels"][kernel], mine, ())
     return Chip.model_validate(data)

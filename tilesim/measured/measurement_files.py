@@ -17,8 +17,9 @@ from tilesim.errors import BadInput
 from tilesim.measured.durations import duration, number_in
 from tilesim.measured.measurement import Measurement, with_changes
 from tilesim.measured.profiled_calls import Shape
-from tilesim.measured.sample_builds import _variant, _with_case
+from tilesim.measured.sample_builds import variant_of, with_call
 from tilesim.operators.shapes import shape_of, shape_text
+from tilesim.ops import operator_of_kernel
 from tilesim.program.dtypes import dtype_named
 
 SHIPPED = Path(__file__).parent / "data" / "measured.csv"
@@ -117,7 +118,7 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
             pipes,
             problem=problem or wrong,
         )
-        rows.append(row if row.problem else _with_case(row, (), [row.dtype] * max(len(shapes), 1)))
+        rows.append(row if row.problem else with_call(row, [row.dtype] * max(len(shapes), 1)))
     if problems:
         raise BadInput(name, problems)
     return rows
@@ -141,7 +142,6 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
     outputs = raw.get("outputs", []) if isinstance(raw, dict) else []
     types = r.get("dtype") or {}
     dtypes = types.get("inputs", []) if isinstance(types, dict) else [types]
-    wide = isinstance(types, dict) and types.get("outputs") == ["float32"] and dtypes and dtypes[0] != "float32"
     notes = str(r.get("notes") or "")
     told = r.get("pipe_times_us") or {}
     pipes, wrong = _pipes({PIPES[k]: v for k, v in told.items() if k in PIPES} if isinstance(told, dict) else {})
@@ -154,14 +154,23 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
         time_us,
         str(r.get("tier", "A")),
         str(r.get("source", "")),
-        {k: v for k, v in (r.get("attrs") or {}).items() if k in ("dim", "approximate")},
-        _variant(r, notes, wide=bool(wide)),
+        _attributes(r),
+        variant_of(r),
         pipes,
     )
     problem = problem or wrong or _problem(r, notes)
     if problem:
         return with_changes(row, problem=problem)
-    return _with_case(row, [tuple(s) for s in outputs if isinstance(s, list)], dtypes)
+    return with_call(row, dtypes, [tuple(s) for s in outputs if isinstance(s, list)])
+
+
+def _attributes(r: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a record that the operator of its kernel declares, as attributes or as options."""
+    op = operator_of_kernel(str(r.get("op", "")))
+    if op is None:
+        return {}
+    declared = {a.name for a in op.attributes} | {o.name for o in op.options}
+    return {name: value for name, value in (r.get("attrs") or {}).items() if name in declared}
 
 
 def _canonical(dtype: str) -> str:

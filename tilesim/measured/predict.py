@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tilesim.chip.chip import Chip
-from tilesim.measured.measurement import EMPTY
-from tilesim.measured.profiled_calls import Case
+from tilesim.measured.sample_kernels import EmptyKernel
+from tilesim.operators.operator import KernelCall
 from tilesim.planning.plan import Plan, plan
 from tilesim.simulation.launch import LAUNCH, launch_us, launches
 
@@ -29,17 +29,17 @@ class Prediction:
         return self.phases_us + self.fixed_us
 
 
-def predict(case: Case, chip: Chip, *, library: bool = True) -> Prediction:
-    """The time of a call on a chip; with `library` as a kernel of the vendor's library has it.
+def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True) -> Prediction:
+    """Return the time of a call on a chip; with `library` that of a kernel of the vendor's library.
 
     Raises what `plan` raises.
     """
-    if case.operator == EMPTY:
-        return Prediction(0.0, launch_us(chip, case.tiles["cores"]), LAUNCH)
-    if case.memories:
-        chip = chip.override(case.memories)
-    made = plan(case.operator, case.given, chip=chip, dtype=case.dtype, tiles=case.tiles, **case.options)
-    return timed(made, library=library)
+    if isinstance(call, EmptyKernel):
+        return Prediction(0.0, launch_us(chip, call.cores), LAUNCH)
+    if call.memories:
+        chip = chip.override(call.memories)
+    planned = plan(call.operator, call.given, chip=chip, dtype=call.dtype, tiles=call.tiles, **call.options)
+    return timed(planned, library=library)
 
 
 def timed(made: Plan, *, library: bool = True) -> Prediction:

@@ -123,7 +123,7 @@ class Validation(Shown):
         """(operator, dtype) -> what its rows are predicted as where that is not what they are called -> rows."""
         found: dict[tuple[str, str], dict[str, int]] = {}
         for key, rows in grouped(self.compared).items():
-            for note in (c.row.case.note for c in rows if c.row.case is not None and c.row.case.note):
+            for note in (c.row.call.note for c in rows if c.row.call is not None and c.row.call.note):
                 counts = found.setdefault(key, {})
                 counts[note] = counts.get(note, 0) + 1
         return found
@@ -133,8 +133,8 @@ class Validation(Shown):
         """Class of library operators -> its rows."""
         found: dict[str, list[Compared]] = {}
         for one in self.compared:
-            if one.row.library and one.row.case is not None and one.row.case.family:
-                found.setdefault(one.row.case.family, []).append(one)
+            if one.row.library and one.row.call is not None and one.row.call.accuracy_class:
+                found.setdefault(one.row.call.accuracy_class, []).append(one)
         return {name: Summary.of(rows) for name, rows in sorted(found.items())}
 
     @property
@@ -200,7 +200,7 @@ def validate(
     mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
     if not fit:
         return compared_on(mine, chip)
-    result = fitted([r for r in mine if r.case is None or not r.case.kind], chip)
+    result = fitted([r for r in mine if r.call is None or not r.call.own_class], chip)
     after = compared_on(mine, result.chip)
     return Validation(after.chip, after.compared, after.skipped, result)
 
@@ -210,11 +210,11 @@ def compared_on(rows: Iterable[Measurement], chip: Chip) -> Validation:
     compared: list[Compared] = []
     skipped: list[tuple[Measurement, str]] = []
     for row in rows:
-        if row.case is None:
+        if row.call is None:
             skipped.append((row, row.problem))
             continue
         try:
-            compared.append(Compared(row, predict(row.case, chip, library=row.library)))
+            compared.append(Compared(row, predict(row.call, chip, library=row.library)))
         except TilesimError as why:
             skipped.append((row, str(why).splitlines()[0]))
     return Validation(chip.name, tuple(compared), tuple(skipped))
@@ -224,8 +224,8 @@ def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared
     """(operator, dtype) -> rows, in the order of names."""
     found: dict[tuple[str, str], list[Compared]] = {}
     for one in compared:
-        kind = one.row.case.kind if one.row.case is not None else ""
-        found.setdefault((f"{one.row.operator} {kind}".rstrip(), one.row.dtype), []).append(one)
+        own_class = one.row.call.own_class if one.row.call is not None else ""
+        found.setdefault((f"{one.row.operator} {own_class}".rstrip(), one.row.dtype), []).append(one)
     return dict(sorted(found.items()))
 
 

@@ -81,6 +81,10 @@ class Option:
     default: bool = True
     words: tuple[str, ...] = ()
 
+    def text(self, *, on: bool) -> str:
+        """Return the option as words of the command line write it, `approximate=tanh`."""
+        return f"{self.name}={(self.words or ('false', 'true'))[on]}"
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -183,6 +187,50 @@ class Work:
     bytes: int
 
 
+@dataclass(frozen=True)
+class KernelRow:
+    """A measured kernel as a profile or a benchmark states it; what the source does not have is empty."""
+
+    inputs: Sequence[tuple[int, ...]]
+    dtypes: Sequence[str]
+    """Dtypes of the inputs as the source writes them."""
+    outputs: Sequence[tuple[int, ...]] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    variant: Mapping[str, Any] = field(default_factory=dict)
+    """Tiles, cores and options of a published sample; empty for a kernel of the vendor's library."""
+    chip: str = ""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A measured kernel as a call that `plan` takes."""
+
+    operator: Operator
+    given: Mapping[str, Any]
+    dtype: str
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    memories: Mapping[str, int] = field(default_factory=dict)
+    """Parameters of on-chip memories of the kernel that differ from the chip file."""
+    note: str = ""
+    """How the call differs from the kernel, and why."""
+    own_class: str = ""
+    """Accuracy class of the call where it differs from the operator's."""
+
+    @property
+    def accuracy_class(self) -> str:
+        """Class of kernels that share one known error of estimates, "" for a kernel without one."""
+        return self.own_class or self.operator.accuracy_class
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A published sample of an operator: its name in sources, and its variant from a record of measurements."""
+
+    name: str
+    variant: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class Operator:
     """Everything about an operator. `dtypes` are those of each chip family that has it, `dtype` the one to assume."""
@@ -232,6 +280,17 @@ class Operator:
     vendor_counters: Callable[[Work], Mapping[str, int]] | None = None
     """Counters of the vendor's kernel, where that is public, and by how much one run of an instruction moves each."""
 
+    kernel_names: Sequence[str] = ()
+    """Names of its kernel in profiles and benchmarks; case and underscores are ignored."""
+    accuracy_class: str = ""
+    """Class of kernels that share one known error of estimates; "" where none was compared with a measurement."""
+    measured_options: Mapping[str, bool] = field(default_factory=dict)
+    """Options of the measured kernels that differ from the defaults."""
+    kernel_call: Callable[[KernelRow], KernelCall] | None = None
+    """The call of a measured kernel; None for `call_of_shapes`. Raises Unmapped."""
+    sample: Sample | None = None
+    """The published sample whose measured times are known."""
+
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:
         """The dims and derived names as kernels compute with them."""
@@ -276,6 +335,10 @@ class Operator:
             problems.append(f"split is '{self.split}', which is no attribute")
         if problems:
             raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", _author())
+
+    def runs_as(self, kernel: str) -> bool:
+        """Return True if profiles and benchmarks call a kernel of this operator `kernel`."""
+        return _plain(kernel) in map(_plain, self.kernel_names)
 
     def members(self, option: str) -> tuple[Argument, ...]:
         """The tensors that belong to an option."""
@@ -360,6 +423,11 @@ def _recorded(op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], f
 def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
     shape = tuple(op.sizes[axis] if isinstance(axis, str) else axis for axis in op.patterns[argument.name].axes)
     return Tensor(argument.name, shape or (ONE,), argument.dtype or dtype, argument.role)
+
+
+def _plain(kernel: str) -> str:
+    """The name of a kernel without case and underscores."""
+    return kernel.replace("_", "").lower()
 
 
 def _author() -> str:

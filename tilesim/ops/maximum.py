@@ -25,4 +25,6 @@ maximum = pointwise(
     shape_sizes=axis_sizes,
     reference=reference,
     families=with_integers("int32", "int64", "int8"),
+    kernel_names=("Maximum",),
+    accuracy_class="elementwise",
 )

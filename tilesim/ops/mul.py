@@ -23,4 +23,6 @@ mul = pointwise(
     shape_sizes=axis_sizes,
     reference=reference,
     families=with_integers("int32"),
+    kernel_names=("Mul",),
+    accuracy_class="elementwise",
 )

@@ -8,7 +8,17 @@ from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
-from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, result
+from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
+from tilesim.operators.operator import (
+    Argument,
+    Attribute,
+    Call,
+    Dimension,
+    KernelCall,
+    KernelRow,
+    Operator,
+    result,
+)
 from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, shape
 from tilesim.program.buffers import Value
@@ -92,6 +102,14 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
     return {"y": x * root * given["gamma"], "rstd": root}
 
 
+def kernel_call(row: KernelRow) -> KernelCall:
+    """Return the call of a measured kernel, whose gamma covers the last axis."""
+    call = call_of_shapes(rms_norm, row)
+    if len(row.inputs) > 1 and row.inputs[1] != row.inputs[0][-1:]:
+        raise Unmapped(f"gamma {list(row.inputs[1])} covers more than the last axis of {list(row.inputs[0])}")
+    return call
+
+
 rms_norm = Operator(
     name="rms_norm",
     api="aclnnRmsNorm",
@@ -120,4 +138,7 @@ rms_norm = Operator(
     kernel=kernel,
     reference=reference,
     variant=variant,
+    kernel_names=("RmsNorm",),
+    accuracy_class="norm",
+    kernel_call=kernel_call,
 )

@@ -174,4 +174,6 @@ softmax = Operator(
     kernel=kernel,
     reference=reference,
     variant=variant,
+    kernel_names=("Softmax", "SoftmaxV2"),
+    accuracy_class="softmax",
 )

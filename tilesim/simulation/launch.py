@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.operators.kernel_names import library_entry
+from tilesim.operators.operator import Operator
 from tilesim.planning.plan import Plan
 
 LAUNCH = "launch"
@@ -44,7 +44,7 @@ class Launches:
 def launches(plan: Plan, *, library: bool = True) -> Launches:
     """The launches of a plan; without `library` by the chip's own figures for every operator, as a sample has it."""
     chip = plan.chip
-    entry = library_entry(chip, plan.operator.name) if library and plan.phases and not plan.kernel.launches else ""
+    entry = library_entry(chip, plan.operator) if library and plan.phases and not plan.kernel.launches else ""
     if entry:
         table = f"kernels.{entry}"
         return Launches(table, (chip.kernels[entry].fixed_us,), 0.0, (f"{table}.fixed_us",))
@@ -52,6 +52,16 @@ def launches(plan: Plan, *, library: bool = True) -> Launches:
     tiling_us, latency = _tiling(plan)
     each = tuple(launch_us(chip, count) + tiling_us for count in blocks)
     return Launches(LAUNCH, each, tiling_us, ("launch.base_us", "launch.block_us", *latency))
+
+
+def library_entry(chip: Chip, op: Operator) -> str:
+    """Return the name of the vendor's kernel of an operator in the chip file, "" without one.
+
+    An entry has the operator's name or one of its kernel names.
+    """
+    if op.name in chip.kernels:
+        return op.name
+    return next((name for name in chip.kernels if op.runs_as(name)), "")
 
 
 def launch_us(chip: Chip, blocks: int) -> float:
