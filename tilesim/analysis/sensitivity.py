@@ -35,6 +35,7 @@ LEFT_ALONE: Final = {
     "burst_align_bytes": "an alignment is a rule, not an amount",
     "request_bytes": "an alignment is a rule, not an amount",
     "width_bytes": "a vector is a power of two",
+    "registers": "registers decide which kernel runs, not how fast",
     "bank_groups": "banks are an address rule, not an amount",
     "banks_per_group": "banks are an address rule, not an amount",
     "bank_bytes": "banks are an address rule, not an amount",

@@ -112,6 +112,8 @@ class Vector(ChipTable):
 
     width_bytes: Count
     """What one repeat of a vector instruction takes [bytes]."""
+    registers: CountOrZero
+    """Vector registers of a core; 0 where vector instructions work on the unified buffer [registers]."""
 
 
 class Overhead(ChipTable):
@@ -161,6 +163,11 @@ class UnifiedBuffer(OnChip):
     """Banks in a group [banks]."""
     bank_bytes: Count
     """Size of a bank [bytes]."""
+
+    @property
+    def silicon_bytes(self) -> int:
+        """All bytes of the banks, the library's and the platform's included [bytes]."""
+        return self.bank_groups * self.banks_per_group * self.bank_bytes
 
 
 class GlobalMemory(ChipTable):

@@ -36,8 +36,11 @@ def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True)
     """
     if isinstance(call, EmptyKernel):
         return Prediction(0.0, launch_us(chip, call.cores), LAUNCH)
-    if call.memories:
-        chip = chip.override(call.memories)
+    memories = dict(call.memories)
+    if call.whole_buffer:
+        memories |= {"memory.ub.size_bytes": chip.memory.ub.silicon_bytes, "memory.ub.reserved_bytes": 0}
+    if memories:
+        chip = chip.override(memories)
     planned = plan(call.operator, call.given, chip=chip, dtype=call.dtype, tiles=call.tiles, **call.options)
     return timed(planned, library=library)
 

@@ -33,8 +33,7 @@ def call_of_shapes(op: Operator, row: KernelRow, *, operands: int | None = None)
         given[op.split] = _split_axis(op, row)
     tiles = {name: value for name, value in row.variant.items() if isinstance(value, int)}
     options = {name: value == "true" for name, value in row.variant.items() if value in ("true", "false")}
-    memories = _silicon_buffer(row.chip) if row.variant else {}
-    return KernelCall(op, given, dtype, tiles, {**op.measured_options, **options}, memories)
+    return KernelCall(op, given, dtype, tiles, {**op.measured_options, **options}, whole_buffer=bool(row.variant))
 
 
 def _common_dtype(written: Sequence[str]) -> str:
@@ -71,8 +70,3 @@ def _split_axis(op: Operator, row: KernelRow) -> int:
     if row.outputs and len(row.outputs[0]) == len(row.inputs[0]):
         halved = [i for i, (a, b) in enumerate(zip(row.inputs[0], row.outputs[0], strict=True)) if a == 2 * b]
     return halved[0] if len(halved) == 1 else -1
-
-
-def _silicon_buffer(chip: str) -> dict[str, int]:
-    """The unified buffer of the published samples: all that is in silicon."""
-    return {"memory.ub.size_bytes": 262144} if chip.startswith("ascend950") else {"memory.ub.reserved_bytes": 0}

@@ -211,7 +211,9 @@ class KernelCall:
     tiles: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     memories: Mapping[str, int] = field(default_factory=dict)
-    """Parameters of on-chip memories of the kernel that differ from the chip file."""
+    """Parameters of memories of the kernel that differ from the chip file."""
+    whole_buffer: bool = False
+    """True for a kernel that uses all of the unified buffer in silicon."""
     note: str = ""
     """How the call differs from the kernel, and why."""
     own_class: str = ""
@@ -356,7 +358,7 @@ class Operator:
         Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
         """
         options = tuple(sorted(call.options.items()))
-        return _recorded(self, call.dtype, options, chip.family, self.variant(call, chip))
+        return _recorded(self, call.dtype, options, chip.family, self.variant(call, chip), chip.vector.registers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,10 +409,12 @@ class Call:
 
 
 @functools.lru_cache(maxsize=256)
-def _recorded(op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: str) -> Kernel:
+def _recorded(
+    op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: str, registers: int
+) -> Kernel:
     on = dict(options)
     tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
-    kernel = Kernel(op.name, dtype, on, tensors, family, variant)
+    kernel = Kernel(op.name, dtype, on, tensors, family, variant, registers)
     try:
         op.kernel(kernel)
     except TilesimError:

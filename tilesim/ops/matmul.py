@@ -193,6 +193,7 @@ def _sample_call(row: KernelRow, call: KernelCall) -> KernelCall:
         tiles={"m": m, "n": n, "k1": step.depth, "cores": int(row.variant.get("cores", 1))},
         options=options,
         memories=memories,
+        whole_buffer=False,
     )
 
 

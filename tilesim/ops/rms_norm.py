@@ -29,7 +29,7 @@ from tilesim.program.sizes import attribute, dim
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")
 SLOTS = {(False, 4): 1, (False, 2): 2, (True, 4): 2, (True, 2): 2}
-"""Tiles in flight by (chip of the 950 family, bytes of an element), as the times of the vendor's kernels tell."""
+"""Tiles in flight by (vector registers or none, bytes of an element), as the times of the vendor's kernels tell."""
 
 
 def variant(call: Call, chip: Chip) -> str:
@@ -37,7 +37,7 @@ def variant(call: Call, chip: Chip) -> str:
     if not call.dims.get("X", 1):
         return "empty"
     size = itemsize(call.dtype)
-    per_element = 2 * SLOTS[chip.family == "950", size] * size + (8 if size == 2 else 4)
+    per_element = 2 * SLOTS[chip.vector.registers > 0, size] * size + (8 if size == 2 else 4)
     row = call.dims.get("D", 1)
     return row_variant(chip, call.dtype, row, per_element, row * (4 if size == 4 else 6) + 1024)
 
@@ -58,7 +58,7 @@ def kernel(k: Kernel) -> None:
         return
     with k.vector("rms_norm", "keeps whole rows") as p:
         gamma = load_as(p, k["gamma"], "float32", name="gamma", slots=1)
-        slots = SLOTS[k.family == "950", itemsize(k.dtype)]
+        slots = SLOTS[k.registers > 0, itemsize(k.dtype)]
         for t in row_tiles(k, p, ROWS, ROW, slots=slots):
             x = t.load("x")
             y = t.room("y") if k.dtype == "float32" else x

@@ -58,6 +58,13 @@ the slower products of the cube hide behind the copies of the partial sums."""
 MOST_PARTIALS, LEAST_TOKENS = 8, 256
 """Partial sums of a weight gradient: at most so many, of at least so many tokens, whatever the chip's cores."""
 
+STAGED = {
+    "api": (8192, "the vendor's API, at the top, with the 256 bytes that the platform hides"),
+    "staging": (25600, "10 rows of R=640 in float32 from L0C; a guess, the total is documented"),
+}
+RESERVED_BY_FAMILY: Mapping[str, Mapping[str, tuple[int, str]]] = {"a2": STAGED, "a3": STAGED}
+"""Bytes beside those of every product that the document leaves out of its capacity numbers, by the chip's family."""
+
 TENSORS = (
     Argument("gradMixed", "B S H"),
     Argument("x", "B S D"),
@@ -130,9 +137,8 @@ def keep_back(k: Kernel) -> None:
     k.counted_from = "size"
     k.reserve("scratch", 4096, "reduction and broadcast scratch, 16-bit channel rows of a token")
     k.reserve("scalars", 64, "two scalar blocks")
-    if k.family in ("a2", "a3"):
-        k.reserve("api", 8192, "the vendor's API, at the top, with the 256 bytes that the platform hides")
-        k.reserve("staging", 25600, "10 rows of R=640 in float32 from L0C; a guess, the total is documented")
+    for name, (size_bytes, reason) in RESERVED_BY_FAMILY.get(k.family, {}).items():
+        k.reserve(name, size_bytes, reason)
     k.static("invRmsRow", (align(C, 8),), "float32", (C,))
     k.static("channelGrad", (align(C, 8),), "float32", (C,))
 
