@@ -39,18 +39,18 @@ class KernelComparison:
     measured_us: float | None
     predicted_us: float
     fixed_us: float
-    """What of the prediction is there without any work."""
+    """The part of the prediction that does not depend on the work."""
     fixed_from: str
     """The chip's table that it comes from: "kernels.<operator>", or "launch" where the kernel has no entry."""
     pipes_us: Mapping[str, tuple[float, float]]
     """Pipe -> (measured, predicted), where both are known."""
     accuracy: Accuracy = field(repr=False)
     note: str = ""
-    """Where it is predicted as something else than it is called: as what, and why."""
+    """How the predicted call differs from the kernel, and why; "" if it does not."""
 
     @property
     def gain_us(self) -> float | None:
-        """What all calls together take longer than predicted; below 0 if they are faster."""
+        """Time of all calls beyond the predicted one; below 0 if they are faster."""
         return None if self.measured_us is None else (self.measured_us - self.predicted_us) * self.calls
 
     @property
@@ -110,9 +110,9 @@ class Comparison(Shown):
     kernels: tuple[KernelComparison, ...]
     left: tuple[Left, ...]
     untimed: int = 0
-    """How many of the calls that are left out have no time, though the profile has a column of durations."""
+    """Calls without a time in a profile with a column of durations; they are left out."""
     timed: bool = True
-    """Whether the profile has durations; if not, kernels are predicted only, the longest time first."""
+    """True for a profile with durations; without them kernels are predicted only, the longest time first."""
 
     @property
     def calls(self) -> int:
@@ -190,7 +190,7 @@ def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | No
 
 
 def _kind(row: Profiled) -> str:
-    """What a kernel is called for people."""
+    """The name of a kernel for people."""
     return row.kind or row.name or "unnamed"
 
 
@@ -200,7 +200,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _first(kernel: KernelComparison) -> float:
-    """What puts a kernel before others, the largest first: its gain, or all of its time if nothing is measured."""
+    """The order of kernels, the largest first: by gain, or by time of all calls if nothing is measured."""
     gain_us = kernel.gain_us
     return kernel.predicted_us * kernel.calls if gain_us is None else gain_us
 
@@ -244,10 +244,10 @@ def _call(row: Profiled, kind: str) -> KernelCall:
 
 
 def _pipes(rows: list[Profiled], prediction: Prediction) -> dict[str, tuple[float, float]]:
-    """(measured, predicted) time of every pipe that both know; the measured one is the mean over the calls."""
-    found = {}
+    """(measured, predicted) time of every pipe that both have; the measured one is the mean over the calls."""
+    pipes_us = {}
     for pipe, predicted in prediction.pipes_us.items():
         measured = [r.pipes_us[pipe] for r in rows if pipe in r.pipes_us]
         if measured and predicted:
-            found[pipe] = (sum(measured) / len(measured), predicted)
-    return found
+            pipes_us[pipe] = (sum(measured) / len(measured), predicted)
+    return pipes_us

@@ -1,4 +1,4 @@
-"""How far estimates are known to be off, by chip and class of operator, from a table that a validation made."""
+"""Known errors of estimates by chip and class of operator, from a table that a validation wrote."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_map
 """Errors in percent of measured times; those held out are of rows that the figures were not fitted to."""
 
 NAMED = 3
-"""As many figures are named where a chip is not the shipped one."""
+"""Parameters that a reason names where a chip is not the shipped one."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Accuracy:
 
     @property
     def validated(self) -> bool:
-        """Whether anything was measured to compare with."""
+        """True where estimates were compared with measurements."""
         return self.rows > 0
 
     @property
@@ -102,12 +102,12 @@ def accuracy(chip: Chip | str, operator: Operator | str, own_class: str = "") ->
 
 
 def _differing(chip: Chip) -> str:
-    """Why a chip is not the one that was measured: its figures that move times and are not those shipped."""
+    """The parameters that move times and differ from the shipped chip of this name, as a reason; "" for none."""
     shipped = _shipped(chip.name.lower())
     if shipped is None:
         return ""
-    mine = _moving(chip)
-    keys = [key for key in mine | shipped if mine.get(key) != shipped.get(key)]
+    values = _moving(chip)
+    keys = [key for key in values | shipped if values.get(key) != shipped.get(key)]
     if not keys:
         return ""
     more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
@@ -115,14 +115,14 @@ def _differing(chip: Chip) -> str:
 
 
 def _moving(chip: Chip) -> dict[str, object]:
-    """The figures of a chip; what the system keeps of a workspace moves no time."""
+    """The parameters of a chip that times may depend on: all but the system's part of a workspace."""
     return {f.key: f.value for f in chip.figures() if not f.key.startswith("workspace.")}
 
 
 @functools.lru_cache(maxsize=32)
 def _shipped(name: str) -> dict[str, object] | None:
-    found = load_shipped(name)
-    return None if found is None else _moving(found)
+    chip = load_shipped(name)
+    return None if chip is None else _moving(chip)
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""What a measured kernel should take: its plan's time, and for kernels of the vendor's library their own fixed time."""
+"""Predicted times of measured kernels: of the plan, and the fixed time of a kernel of the vendor's library."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True)
     return timed(planned, library=library)
 
 
-def timed(made: Plan, *, library: bool = True) -> Prediction:
-    """The time of a plan."""
-    chip = made.chip
+def timed(plan: Plan, *, library: bool = True) -> Prediction:
+    """Return the time of a plan."""
+    chip = plan.chip
     pipes: dict[str, float] = {}
     phases = 0.0
-    for one in made.phases:
-        hz = chip.clock.hz(one.phase.core_kind)
-        phases += one.cycles / hz * 1e6
-        for pipe, cycles in one.busy_cycles.items():
+    for phase in plan.phases:
+        hz = chip.clock.hz(phase.phase.core_kind)
+        phases += phase.cycles / hz * 1e6
+        for pipe, cycles in phase.busy_cycles.items():
             pipes[pipe] = pipes.get(pipe, 0.0) + cycles / hz * 1e6
-    launch = launches(made, library=library)
-    phases += chip.launch.sync_us * max(len(made.phases) - len(launch.each_us), 0)
-    return Prediction(phases, launch.total_us, launch.table, pipes, made)
+    launch = launches(plan, library=library)
+    phases += chip.launch.sync_us * max(len(plan.phases) - len(launch.each_us), 0)
+    return Prediction(phases, launch.total_us, launch.table, pipes, plan)
 
 
-def moved_to(made: Plan, chip: Chip) -> Plan:
-    """The same plan, tile by tile, on a chip with other rates and latencies."""
-    return replace(made, chip=chip, phases=tuple(one.on(chip) for one in made.phases))
+def moved_to(plan: Plan, chip: Chip) -> Plan:
+    """Return the same plan, tile by tile, on a chip with other rates and latencies."""
+    return replace(plan, chip=chip, phases=tuple(phase.on(chip) for phase in plan.phases))
