@@ -154,4 +154,4 @@ def planned(made: Kernel, chip: Chip, prices: Prices, sizes: Mapping[str, int] |
         one.__dict__["scheduler"] = Scheduler(phase, prices)
         phases.append(one)
     call = SimpleNamespace(env=dict(sizes or {}), options={}, operator=SimpleNamespace(tiling=None, name=made.name))
-    return Plan(call=call, chip=chip, verdict=None, kernel=made, sizes=known, phases=tuple(phases))
+    return Plan(SimpleNamespace(call=call, on=chip), made, known, tuple(phases))

@@ -41,7 +41,7 @@ BROADCAST = [
 ]
 OTHER_KERNELS: dict[str, list[dict[str, Any]]] = {
     "text_gated_residual_grad": [{"B": 2, "S": 20, "C": 3, "H": 48, "R": 16}],
-    "glu_backward": [{"self": (2, 36000), "dim": 1}],
+    "glu_backward": [{"self": (2, 60000), "dim": 1}],
     "glu": [{"self": (2, 36000), "dim": 1}],
     **dict.fromkeys(("add", "mul", "maximum"), BROADCAST),
 }

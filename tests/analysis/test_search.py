@@ -83,7 +83,7 @@ def test_tiles_of_a_candidate_can_be_planned(found):
         ]
         for c in rivals[:3]:
             tiles = {f"{c.phase}.{name}": size for name, size in c.tiles.items()} | {f"{c.phase}.cores": c.cores}
-            again = plan_of(made.call, made.chip, tiles)
+            again = plan_of(made.verdict, tiles)
             cycles = next(p.cycles for p in again.phases if p.phase.name == c.phase)
             assert cycles <= c.cycles
 

@@ -6,11 +6,11 @@ from tilesim.analysis.solve import solve
 from tilesim.analysis.whatif import whatif
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadChip, BadInput, DoesNotFit
-from tilesim.feasibility.verdict import check
+from tilesim.feasibility.verdict import check, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan, plan_of
-from tilesim.planning.replan import replanned
+from tilesim.planning.replan import replan_of
 from tilesim.simulation.timeline import simulate
 
 GRAD = "text_gated_residual_grad"
@@ -50,7 +50,7 @@ def test_what_does_not_fit_can_be_asked_about():
 
 def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
     call, chip = bind(load_operator(GRAD), TINY), load_chip("ascend950pr")
-    base = plan_of(call, chip)
+    base = plan_of(verdict_of(call, chip))
     before = simulate(base).time_us
     seen = 0
     for name, table in chip.tables().items():
@@ -58,8 +58,9 @@ def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
             if not value or name.startswith("kernels.") or word.endswith(("_16bit", "_8bit")):
                 continue
             changed = chip.override({f"{name}.{word}": value * 2})
-            taken = simulate(replanned(base, changed, [f"{name}.{word}"])).time_us
-            assert taken == simulate(plan_of(call, changed)).time_us, f"{name}.{word}"
+            verdict = verdict_of(call, changed)
+            taken = simulate(replan_of(verdict, base, [f"{name}.{word}"])).time_us
+            assert taken == simulate(plan_of(verdict)).time_us, f"{name}.{word}"
             seen += taken != before
     assert seen > 15
 
@@ -67,10 +68,11 @@ def test_a_plan_on_a_chip_with_one_other_figure_is_the_same_either_way():
 @pytest.mark.parametrize("tiles", [{"gate backward.rows": 1}, {"norm backward.cores": 3, "m": 16}])
 def test_tiles_by_hand_stay_as_they_are_whatever_changes(tiles):
     call, chip = bind(load_operator(GRAD), TINY), load_chip("ascend950pr")
-    base = plan_of(call, chip, tiles)
+    base = plan_of(verdict_of(call, chip), tiles)
     for key in ("memory.gm.read_bytes_per_s", "cost.binary.cycles_per_vector", "cube.head_cycles", "cores.vector"):
         changed = chip.override({key: chip.get(key) * 2 or 1})
-        taken, wanted = replanned(base, changed, [key]), plan_of(call, changed, tiles)
+        verdict = verdict_of(call, changed)
+        taken, wanted = replan_of(verdict, base, [key]), plan_of(verdict, tiles)
         assert simulate(taken).cycles == simulate(wanted).cycles
         assert [p.tiles for p in taken.phases] == [p.tiles for p in wanted.phases]
         assert taken.by_hand == tiles

@@ -12,7 +12,8 @@ from tests.sample_calls import made_up
 from tilesim.chip.loading import load_chip
 from tilesim.execution.run import run
 from tilesim.feasibility.verdict import check
-from tilesim.kernels.broadcast import axis_sizes, is_broadcast
+from tilesim.kernels.broadcast import AxisPattern, axis_sizes, is_broadcast
+from tilesim.kernels.rows import LONG, NARROW
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.measured.profiled_calls import BROADCAST, call_of_kernel
 from tilesim.operators.binding import bind, in_words, parse
@@ -29,18 +30,18 @@ FUNCTIONS = {"add": np.add, "mul": np.multiply, "maximum": np.maximum}
 INTEGERS = ("int8", "int32", "int64")
 SIZES = st.sampled_from([0, 1, 1, 2, 3, 5, 17, 130])
 SHAPES = [
-    ((4096, 2560), (2560,), "1= axis1 by 1"),
-    ((2560,), (4096, 2560), "2= axis1 by 1"),
-    ((4096, 256), (4096, 1), "=1 axis1 by 1"),
-    ((4096, 2560), (4096, 1), "=1 axis1 by 1 long"),
-    ((4096, 1), (1, 2560), "12 axis1 by 1"),
-    ((2, 3, 5, 1024, 256), (1, 1, 1, 1024, 1), "1=1 axis2 by 1"),
-    ((2, 1000), (1000,), "1= axis2 by 64"),
-    ((500, 3), (3,), "1= axis1 by 22 narrow"),
-    ((8, 8), (1,), "1"),
-    ((), (8, 8), "2"),
-    ((1, 8, 1), (8, 1), ""),
-    ((8, 8), (8, 8), ""),
+    ((4096, 2560), (2560,), AxisPattern("1=", 0, 1)),
+    ((2560,), (4096, 2560), AxisPattern("2=", 0, 1)),
+    ((4096, 256), (4096, 1), AxisPattern("=1", 0, 1)),
+    ((4096, 2560), (4096, 1), AxisPattern("=1", 0, 1, LONG)),
+    ((4096, 1), (1, 2560), AxisPattern("12", 0, 1)),
+    ((2, 3, 5, 1024, 256), (1, 1, 1, 1024, 1), AxisPattern("1=1", 1, 1)),
+    ((2, 1000), (1000,), AxisPattern("1=", 1, 64)),
+    ((500, 3), (3,), AxisPattern("1=", 0, 22, NARROW)),
+    ((8, 8), (1,), AxisPattern("1")),
+    ((), (8, 8), AxisPattern("2")),
+    ((1, 8, 1), (8, 1), AxisPattern()),
+    ((8, 8), (8, 8), AxisPattern()),
     ((0, 8), (8,), "empty"),
 ]
 
@@ -129,7 +130,10 @@ def test_kernels_by_the_pattern_of_axes(first, second, variant):
 def test_a_bias_is_read_once_a_core():
     made = plan("add", {"x1": (4096, 2560), "x2": (2560,)}, chip="ascend950pr")
     (phase,) = made.phases
-    assert phase.moved == {"read x1": 4 * 4096 * 2560, "read x2": 4 * 2560 * phase.cores, "write y": 4 * 4096 * 2560}
+    traffic = phase.traffic
+    read, written = ({name: m.bytes for name, m in side.items()} for side in (traffic.reads, traffic.writes))
+    assert read == {"x1": 4 * 4096 * 2560, "x2": 4 * 2560 * phase.cores}
+    assert written == {"y": 4 * 4096 * 2560}
 
 
 def test_fewer_bytes_take_less_time():

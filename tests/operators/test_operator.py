@@ -14,6 +14,7 @@ from tests.sample_calls import chips_of, small
 from tilesim.analysis.sweep import sweep
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, BadOperator
+from tilesim.feasibility.evaluate import kernel_of
 from tilesim.feasibility.inequalities import inequalities
 from tilesim.feasibility.verdict import check
 from tilesim.operators.binding import bind, in_words, parse
@@ -378,8 +379,8 @@ def test_an_operator_of_a_file(tmp_path, ending):
     op = load_operator(f"{path}{ending}")
     assert op is load_operator(path), "a file that did not change is not run again"
     call = bind(op, {"N": 4, "H": 8})
-    kernel = op.record(call, CHIP)
-    assert kernel is op.record(bind(op, {"N": 5, "H": 16}), CHIP), "one recording serves all shapes"
+    kernel = kernel_of(call, CHIP)
+    assert kernel is kernel_of(bind(op, {"N": 5, "H": 16}), CHIP), "one recording serves all shapes"
     (inequality,) = inequalities(kernel, CHIP)
     assert inequality.left_bytes({"H": 8}) == 2 * 2 * 8 * 4
 
@@ -406,7 +407,7 @@ def test_a_kernel_that_fails_names_its_line(tmp_path):
     path.write_text(FILE.replace("2.0", "2.0 / 0"))
     op = load_operator(str(path))
     with pytest.raises(BadOperator, match="ZeroDivisionError") as caught:
-        op.record(bind(op, {"N": 4, "H": 8}), CHIP)
+        kernel_of(bind(op, {"N": 4, "H": 8}), CHIP)
     line = 1 + FILE.split("2.0")[0].count("\n")
     assert caught.value.where == f"mine.py:{line}"
 

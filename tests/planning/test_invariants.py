@@ -24,6 +24,7 @@ from tests.sample_calls import (
 from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit
 from tilesim.execution.interpreter import PhaseJob, execute
+from tilesim.feasibility.evaluate import kernel_of
 from tilesim.feasibility.inequalities import inequalities
 from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
@@ -95,14 +96,14 @@ def lie_apart(one, phase):
 @pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name in MAIN for sizes in kinds(load_operator(name))])
 def test_widening_a_buffer_changes_its_inequality(name, sizes):
     op, chip = load_operator(name), load_chip("ascend950pr")
-    plain = op.record(bind(op, sizes), chip)
+    plain = kernel_of(bind(op, sizes), chip)
     for index, buffer in enumerate(all_buffers(plain)):
         for change in ("wider", "another slot") if len(plain.phases) == 1 else (("wider", "another slot")[index % 2],):
             changed = dataclasses.replace(op, kernel=altered(op, index, change))
             call = bind(changed, sizes)
             found = [
                 (a.left_bytes(call.env) - b.left_bytes(call.env), b.right_bytes(call.env) - a.right_bytes(call.env))
-                for a, b in zip(inequalities(changed.record(call, chip), chip), inequalities(plain, chip), strict=True)
+                for a, b in zip(inequalities(kernel_of(call, chip), chip), inequalities(plain, chip), strict=True)
             ]
             if buffer.space == REGISTERS:
                 assert not any(map(any, found))
@@ -165,24 +166,27 @@ def test_a_plan_that_overflows_is_not_executed():
 
 
 # -------------------------------------------------------------------- the largest tiles
-@pytest.mark.parametrize("wanted", [{}, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize(("name", "chip", "dtype"), EACH)
-def test_the_largest_tile_fits_and_one_more_does_not(name, chip, dtype, wanted):
-    op = load_operator(name)
-    one = planned(name, chip, dtype, small(op, wanted) if wanted else None)
+@pytest.mark.parametrize(
+    ("name", "chip", "dtype", "sizes"),
+    [*((*case, small(load_operator(case[0]), LARGE)) for case in EACH), *cases_of_kernels()],
+)
+def test_the_largest_tile_fits_and_one_more_does_not(name, chip, dtype, sizes):
+    one = planned(name, chip, dtype, sizes)
     limits = inequalities(one.kernel, one.chip)
     for phase in (p for p in one.phases if p.phase.core_kind == "vector"):
         mine = [q for q in limits if q.phase == phase.phase.name]
         for tile, size in phase.tiles.items():
             assert all(q.holds(phase.sizes) for q in mine)
-            if phase.reasons[tile] != "the largest that fits":
-                continue
-            loops = [loop for loop in phase.phase.loops() if tile in loop.tile.names()]
-            more = size + phase.phase.tiles[tile].multiple_of
-            if any(loop.even for loop in loops):  # of tiles that are made equal, the largest is the next count
+            step = phase.phase.tiles[tile].multiple_of
+            if phase.reasons[tile] == "the largest that fits":
+                more = size + step
+            elif phase.reasons[tile] == "equal tiles, as few as fit":
+                loops = [loop for loop in phase.phase.loops() if tile in loop.tile.names()]
                 extent = max(int(loop.extent.bind(phase.sizes)) for loop in loops)
-                trips = -(-extent // size)
-                more = -(-extent // (trips - 1)) if trips > 1 else extent + 1
+                fewer = -(-extent // (-(-extent // size) - 1))
+                more = -(-fewer // step) * step
+            else:
+                continue
             assert not all(q.holds({**phase.sizes, tile: more}) for q in mine), (phase.phase.name, tile, size)
 
 
@@ -209,7 +213,7 @@ def test_gated_residual_gradients_have_the_documented_inequalities(chip, dtype, 
         env = {**call.env, "C": c, "H": h, "R": r, "D": c * h}
         capacity = CAPACITY[chip.family] - 16 * -(-c // 8)
         fits = np.ones(np.broadcast_shapes(c.shape, h.shape, r.shape), bool)
-        for limit in inequalities(op.record(call, chip), chip):
+        for limit in inequalities(kernel_of(call, chip), chip):
             left, right = limit.left_bytes(env), limit.right_bytes(env)
             if limit.memory == "ub":
                 words = DOCUMENTED[limit.phase](c, h, r)
@@ -229,7 +233,7 @@ def test_the_forward_fits_wherever_the_backward_does(name):
         for channels in (1, 4, 8, 20):
             most = (CAPACITY[chip.family] - 16 * -(-channels // 8)) // 13 // 16 * 16
             call = bind(op, {"B": 1, "S": 1, "C": channels, "H": most, "R": 640})
-            assert all(q.holds(call.env) for q in inequalities(op.record(call, chip), chip))
+            assert all(q.holds(call.env) for q in inequalities(kernel_of(call, chip), chip))
 
 
 # -------------------------------------------------------------------- values and tiles

@@ -16,7 +16,7 @@ SIDES = st.sampled_from([16, 32, 48, 112, 256, 512, 4096, 16 * 10**6])
 
 @pytest.mark.parametrize("size", ["3", 2.5, None, True])
 def test_what_is_no_whole_number(size):
-    with pytest.raises(BadInput, match=f"rows is {size!r}, must be a whole number"):
+    with pytest.raises(BadInput, match=rf"tiles\['rows'\] is {size!r}, must be a whole number"):
         plan("glu", {"self": (8, 64)}, chip=PR, tiles={"rows": size})
 
 

@@ -72,7 +72,7 @@ def test_a_stage_for_every_instruction_and_a_node_for_every_input_and_output():
 
 def test_the_fields_of_a_stage():
     (fields,) = (f for _, f in graph(two_phases()).nodes(data=True) if f["name"] == "betweenIn")
-    assert fields.pop("where").startswith("test_graph.py:")
+    assert fields.pop("where").startswith("test_stage_graph.py:")
     assert fields == {
         "kind": "copy-in",
         "phase": "second",

@@ -15,7 +15,7 @@ from tests.samples import words as sample_words
 from tilesim.chip.loading import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
-from tilesim.feasibility.verdict import check
+from tilesim.feasibility.verdict import check, verdict_of
 from tilesim.measured.error_bands import accuracy
 from tilesim.operators.binding import bind, parse
 from tilesim.operators.operator import Argument as Tensor
@@ -289,7 +289,8 @@ def evil_operator():
 
 def test_what_a_user_wrote_stays_text():
     chip = PR.model_copy(update={"name": EVIL, "soc": EVIL, "product": EVIL})
-    made = report_of(bind(evil_operator(), {"N": 4096}), [chip, PR], command=f"tilesim report {EVIL}")
+    call = bind(evil_operator(), {"N": 4096})
+    made = report_of([verdict_of(call, one) for one in (chip, PR)], command=f"tilesim report {EVIL}")
     text = made.html()
     parsed = Page(text)
     assert "script" not in parsed.tags

@@ -10,9 +10,9 @@ from tilesim.errors import BadInput
 from tilesim.feasibility.verdict import check
 from tilesim.ops.masked_causal_conv1d_backward import folded
 from tilesim.planning.plan import plan
-from tilesim.program.loop_nest import Nests, steps, totals
+from tilesim.program.loop_nest import Nests, executed, steps
 from tilesim.simulation.counts import Count, counts, shares
-from tilesim.timing.bursts import bursts, moved_tensor
+from tilesim.timing.bursts import bursts
 
 CONV, GLU, GATED = "masked_causal_conv1d_backward", "glu_backward", "text_gated_residual_grad"
 PR = load_chip("ascend950pr")
@@ -137,17 +137,13 @@ def _unrolled(nest):
             yield item
 
 
-def moved_bytes(item):
-    name = moved_tensor(item)
-    return {name: bursts(item).total_bytes} if name else {}
-
-
 def test_bytes_are_those_that_the_rates_use(made):
     for phase in made.phases:
         lines = [line for line in counts(made, None).lines if line.phase == phase.phase.name]
         moved = sum(line.count.bytes for line in lines if "gm" in line.instr.route)
-        assert moved == sum(phase.moved.values())
-        assert moved == sum(sum(totals(nest, moved_bytes).values()) * cores for nest, _, cores in phase.nests)
+        assert moved == phase.traffic.bytes
+        steps_run = (pair for nest, _, cores in phase.nests for pair in executed(nest, cores))
+        assert moved == sum(bursts(s).total_bytes * times for s, times in steps_run if "gm" in s.instr.route)
 
 
 def test_only_copies_have_bytes_and_only_vectors_pass_registers(made):

@@ -83,8 +83,8 @@ def twice(*, bypass):
 
 def test_what_is_read_again_past_the_cache_comes_from_global_memory_again():
     through, past = twice(bypass=False), twice(bypass=True)
-    assert through.rates.missed["again"] == pytest.approx(1 / 4096)
-    assert past.rates.missed["again"] == 1
+    assert through.rates.miss_rate["again"] == pytest.approx(1 / 4096)
+    assert past.rates.miss_rate["again"] == 1
     assert past.rates.floor_cycles > 1.5 * through.rates.floor_cycles
 
 
@@ -140,8 +140,8 @@ def streams(*names):
 def test_what_goes_past_the_cache_leaves_it_to_what_is_read_again():
     """A row is 64 MiB: with w and the row of y, 128 MiB touch a cache of 96 MiB; with the row of x, 192 MiB."""
     through, past = streams(), streams("x")
-    assert through.rates.missed["w"] == pytest.approx((1 + 3 * (1 - 96 / 192)) / 4)
-    assert past.rates.missed["w"] == pytest.approx((1 + 3 * (1 - 96 / 128)) / 4)
+    assert through.rates.miss_rate["w"] == pytest.approx((1 + 3 * (1 - 96 / 192)) / 4)
+    assert past.rates.miss_rate["w"] == pytest.approx((1 + 3 * (1 - 96 / 128)) / 4)
 
 
 def test_what_goes_past_the_cache_does_not_take_its_time():
@@ -155,7 +155,7 @@ def test_what_goes_past_the_cache_does_not_take_its_time():
 @CHIPS
 def test_an_operand_that_is_read_again_stays_in_the_cache(chip, shapes):
     through, past = (phase("add", dict(zip(("x1", "x2"), shapes, strict=True)), chip, bypass=b) for b in (False, True))
-    assert len(past.past) == 1
+    assert len(past.bypassing) == 1
     assert past.cycles <= through.cycles
 
 

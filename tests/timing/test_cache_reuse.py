@@ -8,7 +8,7 @@ from tilesim.chip.loading import load_chip
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
 from tilesim.simulation.timeline import simulate
-from tilesim.timing.cache_reuse import crossings
+from tilesim.timing.cache_reuse import dram_fetches
 
 PR = load_chip("ascend950pr")
 TILES = {"m": 256, "n": 256, "k1": 64, "cores": 4}
@@ -31,14 +31,14 @@ def test_a_product_reads_its_second_factor_again_for_every_row_of_tiles():
     """Four cores have 2 x 2 quarters of 4 x 4 tiles: one row of tiles touches two strips of x1, x2 and 2 x 4 of y."""
     one = product()
     assert (one.sizes["matmul.cores.mi"], one.sizes["matmul.cores.ni"]) == (2, 2)
-    assert crossings(one.phase, one.sizes, 1 << 40) == {"x1": 1, "x2": 1}
+    assert dram_fetches(one.phase, one.sizes, 1 << 40) == {"x1": 1, "x2": 1}
     touched = 2 * STRIP + SIDE * SIDE * 2 + 2 * 256 * SIDE * 2
-    assert crossings(one.phase, one.sizes, touched)["x2"] == 1
-    half = crossings(one.phase, one.sizes, touched // 2)
+    assert dram_fetches(one.phase, one.sizes, touched)["x2"] == 1
+    half = dram_fetches(one.phase, one.sizes, touched // 2)
     assert half["x2"] == pytest.approx(1 + 3 / 2)
     assert half["x1"] == 1  # of a tile of n its strips alone lie between one reading and the next
-    assert crossings(one.phase, one.sizes, 1)["x2"] == pytest.approx(4, rel=1e-4)
-    assert crossings(one.phase, one.sizes, 1)["x1"] == pytest.approx(4, rel=1e-4)
+    assert dram_fetches(one.phase, one.sizes, 1)["x2"] == pytest.approx(4, rel=1e-4)
+    assert dram_fetches(one.phase, one.sizes, 1)["x1"] == pytest.approx(4, rel=1e-4)
 
 
 def test_a_smaller_cache_takes_longer():
@@ -53,7 +53,7 @@ def test_a_smaller_cache_takes_longer():
 @pytest.mark.parametrize("name", ["text_gated_residual_grad", "glu_backward", "softmax", "rms_norm", "add", "swi_glu"])
 @given(size=st.integers(1, 1 << 28))
 @settings(max_examples=5, deadline=None)
-def test_nothing_crosses_more_often_than_it_is_read(name, size):
+def test_nothing_is_fetched_less_than_once_or_more_often_from_a_larger_cache(name, size):
     shapes = {
         "text_gated_residual_grad": {"B": 1, "S": 2048, "C": 4, "H": 512, "R": 64},
         "glu_backward": {"self": (700, 600), "dim": -1},
@@ -64,9 +64,9 @@ def test_nothing_crosses_more_often_than_it_is_read(name, size):
     }
     dtype = load_operator(name).dtype
     for one in plan(name, shapes[name], chip=PR, dtype=dtype).phases:
-        for tensor, times in crossings(one.phase, one.sizes, size).items():
+        for tensor, times in dram_fetches(one.phase, one.sizes, size).items():
             assert times >= 1
-            assert crossings(one.phase, one.sizes, 2 * size)[tensor] <= times
+            assert dram_fetches(one.phase, one.sizes, 2 * size)[tensor] <= times
             read = one.rates.read.get(tensor)
             assert read is None or read > 0
 

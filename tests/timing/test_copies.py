@@ -14,7 +14,7 @@ from tilesim.operators.operator import Argument, Dimension, Operator, result
 from tilesim.planning.plan import plan
 from tilesim.program import dtypes
 from tilesim.program.loop_nest import steps
-from tilesim.timing.bursts import Bursts, bursts, paid_bytes
+from tilesim.timing.bursts import Bursts, Occupancy, bursts
 from tilesim.timing.pipe_runs import queues
 
 B1, B2, PR = (load_chip(f"ascend{name}") for name in ("910b1", "910b2", "950pr"))
@@ -95,7 +95,7 @@ def test_what_the_cache_holds_is_not_waited_for_as_long(chip):
     """
     slow = chip.override({"memory.gm.miss_cycles": 9000})
     (one,) = plan(NESTED, {"N": 64, "H": 2048}, chip=slow, tiles={"cores": 1}).phases
-    assert one.rates.missed == {"x": 1, "w": 1 / 8}
+    assert one.rates.miss_rate == {"x": 1, "w": 1 / 8}
     hit = chip.copies.gm_ub.latency_cycles + 8192 / chip.copies.gm_ub.bytes_per_cycle
     assert one.busy_cycles["mte2"] == pytest.approx(64 * (hit + 9000) + 8 * (hit + 9000 / 8), rel=1e-3)
 
@@ -161,8 +161,8 @@ def test_a_burst_off_the_requests_costs_more_in_either_direction():
         for route in ("gm_ub", "ub_gm"):
             figures = chip.copies.path(route)
             aligned, off = (
-                paid_bytes(chip, found, route)
-                for found in (Bursts(1, 8192, figures.request_bytes), Bursts(1, 8192, figures.request_bytes + 32))
+                Occupancy(chip, route).bytes(runs)
+                for runs in (Bursts(1, 8192, figures.request_bytes), Bursts(1, 8192, figures.request_bytes + 32))
             )
             assert off == math.ceil(aligned * figures.unaligned_stretch)
             assert off > aligned
@@ -184,9 +184,9 @@ def test_cube_cores_that_do_nothing_take_nothing(chip, shape):
 def test_hits_go_on_beside_what_crosses_global_memory():
     """The second pass of a softmax over columns hits: it makes the phase longer by less than what it reads."""
     (once,) = plan("softmax", {"x": (8192, 8192), "dim": 0}, chip=PR, dtype="float16").phases
-    cold = once.moved["read x"] // 2 / PR.memory.gm.read_bytes_per_s
-    assert once.moved["read x"] == 2 * 8192 * 8192 * 2
-    hits = once.moved["read x"] // 2 / PR.memory.l2.read_bytes_per_s
+    cold = once.traffic.reads["x"].bytes // 2 / PR.memory.gm.read_bytes_per_s
+    assert once.traffic.reads["x"].bytes == 2 * 8192 * 8192 * 2
+    hits = once.traffic.reads["x"].bytes // 2 / PR.memory.l2.read_bytes_per_s
     slow = PR.override({"memory.l2.read_bytes_per_s": PR.memory.l2.read_bytes_per_s * 0.9})
     (later,) = plan("softmax", {"x": (8192, 8192), "dim": 0}, chip=slow, dtype="float16").phases
     assert hits < cold

@@ -24,7 +24,7 @@ def add(chip, elements, **options):
 
 @pytest.mark.parametrize(("apart", "blocks", "hit"), [(0, 8, 1), (256, 8, 0), (224, 8, 1), (512, 8, 1), (256, 1, 0)])
 def test_two_reads_collide_unless_half_of_the_groups_lies_between(apart, blocks, hit):
-    assert collide(B2.memory.ub, 4096, 4096 + apart, blocks * 32) == bool(hit)
+    assert collide(B2.memory.ub.bank_groups, 4096, 4096 + apart, blocks * 32) == bool(hit)
 
 
 def test_a_gap_between_the_operands_takes_the_conflict_away():

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilesim.analysis.table import Column, Table, table_of
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.feasibility.inequalities import Inequality, inequalities
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
@@ -72,6 +74,7 @@ class _Trial:
     bound: int | None = field(default=None)
 
 
+@checked
 def search(
     op: Operator | str | Path,
     given: Given,
@@ -91,7 +94,8 @@ def search(
     one that `plan` makes of them. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return search_of(plan_of(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles), phase)
+    verdict = verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip))
+    return search_of(plan_of(verdict, tiles), phase)
 
 
 def search_of(plan: Plan, phase: str | None = None) -> list[Candidate]:

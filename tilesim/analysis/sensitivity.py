@@ -1,4 +1,4 @@
-"""Document me."""
+"""The parameters of a chip that the time of a plan depends on, those that change it most first."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from tilesim.analysis.answer import Answer
 from tilesim.analysis.sweep import accuracy_notes
 from tilesim.analysis.table import Cell, Column, Table, table_of
-from tilesim.analysis.whatif import _by_hand, attempted, percent_of
+from tilesim.analysis.whatif import by_hand_text, percent_of
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.chip.parameters import step_of, unit_of
 from tilesim.errors import BadInput
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.binding import Given, bind
-from tilesim.operators.operator import Call, Operator
+from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
 from tilesim.planning.plan import Plan, plan_of
-from tilesim.planning.replan import CHANGING_TILES, _taken_over, _tiles
-from tilesim.simulation.timeline import simulate
+from tilesim.planning.replan import CHANGING_TILES, reprice_of
+from tilesim.simulation.timeline import timeline_of
 
 CHANGE: Final = Fraction(1, 10)
 """By this share does `sensitivity` change a figure."""
@@ -28,20 +31,6 @@ CHANGE: Final = Fraction(1, 10)
 
 HARDLY: Final = 0.1
 """A change of the time by less is none worth choosing tiles anew for [%]."""
-
-
-LEFT_ALONE: Final = {
-    "align_bytes": "an alignment is a rule, not an amount",
-    "burst_align_bytes": "an alignment is a rule, not an amount",
-    "request_bytes": "an alignment is a rule, not an amount",
-    "width_bytes": "a vector is a power of two",
-    "registers": "registers decide which kernel runs, not how fast",
-    "bank_groups": "banks are an address rule, not an amount",
-    "banks_per_group": "banks are an address rule, not an amount",
-    "bank_bytes": "banks are an address rule, not an amount",
-    "system_bytes": "the system's part of a workspace takes no time",
-}
-"""The last word of keys that `sensitivity` does not change, and why."""
 
 
 SENSITIVITY_COLUMNS: Final = (
@@ -59,6 +48,7 @@ SENSITIVITY_COLUMNS: Final = (
 )
 
 
+@checked
 def sensitivity(
     op: Operator | str | Path,
     given: Given,
@@ -76,20 +66,20 @@ def sensitivity(
     change nothing, and which were left alone and why. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return sensitivity_of(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
+    return sensitivity_of(plan_of(verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)), tiles))
 
 
-def sensitivity_of(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None = None) -> Table:
-    """The table of `sensitivity` for a call that is already made."""
-    base = plan_of(call, base_chip, tiles)
-    timeline = simulate(base)
-    base_us, used = timeline.time_us, timeline.figures
+def sensitivity_of(plan: Plan) -> Table:
+    """Return the table of `sensitivity` for a plan."""
+    base = Answer(plan.verdict, plan)
+    timeline = timeline_of(plan)
+    call, base_chip, base_us, used = plan.call, plan.chip, timeline.time_us, timeline.parameters
     rows: list[tuple[float, list[Cell]]] = []
     idle: list[str] = []
     skipped: dict[str, list[str]] = {}
+    fixed = {f"{name}.{key}": why for name, table in base_chip.tables().items() for key, why in table.fixed().items()}
     for figure in base_chip.figures():
-        word = figure.key.rpartition(".")[2]
-        why = LEFT_ALONE.get(word, "" if figure.value else "ten percent of 0 is 0")
+        why = fixed.get(figure.key, "" if figure.value else "ten percent of 0 is 0")
         if why:
             skipped.setdefault(why, []).append(figure.key)
             continue
@@ -97,7 +87,7 @@ def sensitivity_of(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None 
             idle.append(figure.key)
             continue
         values = (_moved(figure.key, figure.value, -CHANGE), _moved(figure.key, figure.value, CHANGE))
-        times, reasons = zip(*(_time(base, base_us, figure.key, value) for value in values), strict=True)
+        times, reasons = zip(*(_time(base, plan, base_us, figure.key, value) for value in values), strict=True)
         changes = [None if time is None else percent_of(time, base_us) for time in times]
         weight = max(math.inf if change is None else abs(change) for change in changes)
         if not weight:
@@ -108,7 +98,7 @@ def sensitivity_of(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None 
         rows.append((weight, row))
     rows.sort(key=lambda pair: (-pair[0], str(pair[1][0])))
     notes = [
-        f"{base_us:,.1f} us with the chip as it is{_by_hand(tiles)}",
+        f"{base_us:,.1f} us with the chip as it is{by_hand_text(plan.by_hand)}",
         *([f"without effect here: {_listed(base_chip, idle)}"] if idle else []),
         *(f"left alone, since {why}: {_listed(base_chip, keys)}" for why, keys in skipped.items()),
     ]
@@ -117,18 +107,18 @@ def sensitivity_of(call: Call, base_chip: Chip, tiles: Mapping[str, int] | None 
     return table_of(title, SENSITIVITY_COLUMNS, [row for _, row in rows], notes)
 
 
-def _time(base: Plan, base_us: float, key: str, value: float) -> tuple[float | None, str]:
-    """The time of a plan with another value of one figure, or None and why there is none."""
+def _time(base: Answer, plan: Plan, base_us: float, key: str, value: float) -> tuple[float | None, str]:
+    """Return the time of a plan with another value of one parameter, or None and the reason why there is none."""
     try:
-        chip = base.chip.override({key: value})
+        chip = plan.chip.override({key: value})
         if not key.startswith(CHANGING_TILES):
-            time_us = simulate(_taken_over(base, chip, [key], _tiles(base, {"cube"}))).time_us
+            time_us = timeline_of(reprice_of(plan, chip, [key])).time_us
             if abs(percent_of(time_us, base_us)) < HARDLY:
                 return time_us, ""
-        verdict, plan = attempted(base.call, chip, base.by_hand, base, [key])
+        answer = base.on(chip, [key], plan.by_hand)
     except BadInput as error:
         return None, "; ".join(error.problems)
-    return (simulate(plan).time_us, "") if plan else (None, verdict.culprit)
+    return answer.time_us, "" if answer.plan else answer.verdict.culprit
 
 
 def _moved(key: str, value: float, share: Fraction) -> int | float:

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilesim.analysis.whatif import attempted
+from tilesim.analysis.answer import Answer, fitting_answer_of
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.chip.parameters import step_of, toml_value, unit_of
 from tilesim.errors import BadInput
-from tilesim.feasibility.verdict import verdict_of
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.operators.binding import Given, bind
-from tilesim.operators.operator import Call, Operator
+from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
-from tilesim.planning.plan import Plan
-from tilesim.simulation.timeline import simulate
 
 FARTHEST: Final = 1024
 """No value is looked for that is so many times larger or smaller than the chip's."""
@@ -98,6 +97,7 @@ class SolveResult:
         }
 
 
+@checked
 def solve(  # the arguments of a check, and what is asked for
     op: Operator | str | Path,
     given: Given,
@@ -123,17 +123,17 @@ def solve(  # the arguments of a check, and what is asked for
     Raises BadInput for what is no key, and as `check` does.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return solve_of(call, chip if isinstance(chip, Chip) else load_chip(chip), key, time_us, tiles)
+    return solve_of(verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)), key, time_us, tiles)
 
 
 def solve_of(
-    call: Call, base_chip: Chip, key: str, time_us: float | None = None, tiles: Mapping[str, int] | None = None
+    verdict: Verdict, key: str, time_us: float | None = None, tiles: Mapping[str, int] | None = None
 ) -> SolveResult:
-    """The answer of `solve` for a call that is already made."""
-    now = base_chip.get(key)
+    """Return the answer of `solve` for a call that is judged on the chip as it is."""
+    now = verdict.on.get(key)
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
         raise BadInput("solve", [f"time_us is {time_us}, must be a number above 0"])
-    trials = _Trials(call, base_chip, key, tiles or {}, timed=time_us is not None)
+    trials = _Trials(verdict, key, tiles or {}, timed=time_us is not None)
 
     def does(value: float) -> bool:
         trial = trials[value]
@@ -157,10 +157,11 @@ def solve_of(
 class _Trials:
     """The values that were tried, each once."""
 
-    def __init__(self, call: Call, chip: Chip, key: str, tiles: Mapping[str, int], *, timed: bool) -> None:
-        self.call, self.chip, self.key, self.tiles, self.timed = call, chip, key, tiles, timed
-        self.base: Plan | None = attempted(call, chip, tiles)[1] if timed or tiles else None
-        self.seen: dict[float, Trial] = {}
+    def __init__(self, verdict: Verdict, key: str, tiles: Mapping[str, int], *, timed: bool) -> None:
+        self.key, self.tiles, self.timed, self.chip = key, tiles, timed, verdict.on
+        self.planned = timed or bool(tiles)
+        self.base = fitting_answer_of(verdict, tiles) if self.planned else Answer(verdict)
+        self.seen: dict[float, Trial] = {self.chip.get(key): self._trial(self.chip.get(key), self.base)}
 
     def __getitem__(self, value: float) -> Trial:
         """What came of a value."""
@@ -179,16 +180,20 @@ class _Trials:
     def _tried(self, value: float) -> Trial:
         try:
             chip = self.chip.override({self.key: value})
-            if not (self.timed or self.tiles):
-                return Trial(value, None, verdict_of(self.call, chip).culprit)
-            verdict, plan = attempted(self.call, chip, self.tiles, self.base, [self.key])
+            if not self.planned:
+                return self._trial(value, Answer(verdict_of(self.base.verdict.call, chip)))
+            answer = self.base.on(chip, [self.key], self.tiles)
         except BadInput as error:
             return Trial(value, None, "; ".join(error.problems))
-        if plan is None or not self.timed:
-            return Trial(value, None, verdict.culprit)
-        self.base = self.base or plan
-        timeline = simulate(plan)
-        return Trial(value, timeline.time_us, "", timeline.bottleneck)
+        if self.base.plan is None:
+            self.base = answer
+        return self._trial(value, answer)
+
+    def _trial(self, value: float, answer: Answer) -> Trial:
+        """Return what an answer says of a value."""
+        if answer.timeline is None or not self.timed:
+            return Trial(value, None, answer.verdict.culprit)
+        return Trial(value, answer.time_us, "", answer.timeline.bottleneck)
 
 
 def _too_slow(key: str, best: Trial) -> str:

@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tilesim.analysis.answer import Answer, fitting_answer_of
 from tilesim.analysis.ranges import MOST_VALUES, axes_of, settings_of
 from tilesim.analysis.table import Cell, Column, Table, table_of
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.chip.parameters import unit_of
 from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility.evaluate import undecided
-from tilesim.feasibility.verdict import Verdict, verdict_of
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.operators.binding import Given, bind, mapping
 from tilesim.operators.operator import Call, Operator
 from tilesim.operators.shapes import shape_text
 from tilesim.ops import load_operator
-from tilesim.planning.plan import Plan, plan_of
-from tilesim.simulation.timeline import simulate
+from tilesim.planning.plan import Plan
+from tilesim.simulation.timeline import Timeline
 from tilesim.text import several
 
 VERDICT_COLUMNS: Final = (
@@ -51,6 +53,7 @@ class SweepPoint:
     chip: Chip
 
 
+@checked
 def sweep(
     op: Operator | str | Path,
     given: Given,
@@ -102,7 +105,11 @@ def sweep(
     problems = dict.fromkeys(problem for point in points for problem in undecided(point.call, point.chip))
     if problems:
         raise BadInput(operator.name, list(problems))
-    rows = [[*point.at.values(), *answers(verdict_of(point.call, point.chip), times=times)] for point in points]
+    rows = []
+    for point in points:
+        verdict = verdict_of(point.call, point.chip)
+        answer = fitting_answer_of(verdict) if times else Answer(verdict)
+        rows.append([*point.at.values(), *cells_of(answer, times=times)])
     notes = _notes(calls, variants)
     if times:
         first = calls[0][1]
@@ -134,8 +141,9 @@ def chip_variants(
     yield from made
 
 
-def answers(verdict: Verdict, *, times: bool = True, plan: Plan | None = None) -> list[Cell]:
-    """The cells of VERDICT_COLUMNS, of TIME_COLUMNS if they are wanted, and of REASON for one verdict."""
+def cells_of(answer: Answer, *, times: bool = True) -> list[Cell]:
+    """Return the cells of VERDICT_COLUMNS, of TIME_COLUMNS if they are wanted, and of REASON for one answer."""
+    verdict = answer.verdict
     tightest = verdict.tightest
     cells: list[Cell] = [
         verdict.verdict,
@@ -143,13 +151,13 @@ def answers(verdict: Verdict, *, times: bool = True, plan: Plan | None = None) -
         tightest.slack_bytes if tightest else None,
     ]
     if times:
-        cells += time_cells(plan or plan_of(verdict.call, verdict.on)) if verdict.ok else [None] * len(TIME_COLUMNS)
+        cells += [None] * len(TIME_COLUMNS) if answer.timeline is None else _time_cells(answer.timeline)
     return [*cells, verdict.culprit]
 
 
-def time_cells(plan: Plan) -> list[Cell]:
-    """The cells of TIME_COLUMNS for one plan."""
-    timeline = simulate(plan)
+def _time_cells(timeline: Timeline) -> list[Cell]:
+    """Return the cells of TIME_COLUMNS."""
+    plan = timeline.plan
     cores = max((phase.cores for phase in plan.phases), default=0)
     known = known_accuracy(plan.call, plan.chip)
     band = f"±{known.band:.0f}" if known.validated else "unvalidated"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tilesim.notebook_repr import Shown
+from tilesim.late_binding import Shown
 
 Cell = str | int | float | bool | None
 """What a cell holds; None where there is no such thing, such as the time of what does not fit."""
@@ -73,18 +73,18 @@ class Table(Shown):
         return tuple(column.name for column in self.columns)
 
     @property
-    def told(self) -> tuple[tuple[int, Column, bool], ...]:
-        """(place, column, whether it has numbers) of every column that has something to say to people.
+    def nonempty_columns(self) -> tuple[tuple[int, Column, bool], ...]:
+        """(place, column, whether it has numbers) of every column with a cell that says something.
 
-        That is where a row says anything; how far to trust times is in a note.
+        The column of the accuracy is left out, since a note says it.
         """
-        found = []
+        columns = []
         for place, column in enumerate(self.columns):
             cells = [row[place] for row in self.rows]
             if column.name != ACCURACY and any(cell not in (None, "") for cell in cells):
                 number = any(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
-                found.append((place, column, number))
-        return tuple(found)
+                columns.append((place, column, number))
+        return tuple(columns)
 
     def to_json(self) -> dict[str, Any]:
         """Title, columns, rows by name and notes as plain data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -95,6 +96,15 @@ class Chip(Frozen):
         """The figures that `override` changed, with the value that the chip file has."""
         return dict(self._overridden)
 
+    @functools.cached_property
+    def values(self) -> Mapping[str, int | float]:
+        """Every number of the chip by its dotted key, in the order of the file."""
+        return {
+            f"{name}.{field}": value
+            for name, table in self.tables().items()
+            for field, value in table.figures().items()
+        }
+
     def tables(self) -> dict[str, ChipTable]:
         """Every table by its dotted name, in the order of the file."""
         return dict(tables_in(self))
@@ -111,7 +121,7 @@ class Chip(Frozen):
 
     def keys(self) -> tuple[str, ...]:
         """The dotted key of every number, in the order of the file."""
-        return tuple(figure.key for figure in self.figures())
+        return tuple(self.values)
 
     @checked
     def get(self, key: str) -> int | float:
@@ -121,12 +131,9 @@ class Chip(Frozen):
         >>> load_chip("ascend910b3").get("memory.ub.size_bytes")
         196608
         """
-        name, _, field = key.rpartition(".")
-        table = self.tables().get(name)
-        figures = table.figures() if table else {}
-        if field not in figures:
+        if key not in self.values:
             raise BadChip(self.name, [self._no_key(key)])
-        return figures[field]
+        return self.values[key]
 
     def guesses(self) -> tuple[str, ...]:
         """What nobody has published: names of tables that are guesses as a whole, and single keys of other tables."""
@@ -145,7 +152,7 @@ class Chip(Frozen):
         >>> load_chip("ascend910b3").override({"memory.ub.size_bytes": "131_072"}).memory.ub.visible_bytes
         130816
         """
-        now = {figure.key: figure.value for figure in self.figures()}
+        now = self.values
         data = self.model_dump(by_alias=True)
         problems: list[str] = []
         for key, given in changes.items():
@@ -175,8 +182,7 @@ class Chip(Frozen):
         >>> load_chip("ascend910b1").diff(load_chip("ascend910b2"))["clock.cube_hz"]
         (1850000000, 1800000000)
         """
-        mine = {figure.key: figure.value for figure in self.figures()}
-        theirs = {figure.key: figure.value for figure in other.figures()}
+        mine, theirs = self.values, other.values
         keys = list(dict.fromkeys([*mine, *theirs]))
         return {key: (mine.get(key), theirs.get(key)) for key in keys if mine.get(key) != theirs.get(key)}
 

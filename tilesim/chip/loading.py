@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.platform_ini import PlatformFile, read_platform
 from tilesim.errors import BadChip, did_you_mean
@@ -49,6 +50,7 @@ class Imported:
     """What else there is to know: a family that was guessed, sections and keys that the file has twice."""
 
 
+@checked
 def load_chip(source: str | Path, *, directory: str | Path | None = None) -> Chip:
     """The chip that `source` names: a name, the path of a `.toml`, or the path of a CANN platform_config `.ini`.
 
@@ -129,6 +131,7 @@ def load_shipped(name: str) -> Chip | None:
     return _from_toml(_shipped() / f"{name.lower()}.toml") if name.lower() in chips_shipped() else None
 
 
+@checked
 def chips_found(directory: str | Path | None = None) -> tuple[str, ...]:
     """The names that `load_chip` knows: the caller's own chips and the shipped ones."""
     return tuple(sorted(_files(directory)))

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from tilesim.chip.tables import ON_CHIP
+from tilesim.program.units import BLOCK_BYTES
 
 _LARGE: Final = 10_000_000
 """Whole numbers from here are written in groups of three digits, others with an exponent."""
@@ -64,10 +65,6 @@ def unit_of(key: str) -> str:
     return next((unit for end, unit in ends.items() if word.endswith(end)), "")
 
 
-SIZE_STEP_BYTES: Final = 32
-"""Sizes of on-chip memories are changed by whole blocks."""
-
-
 def step_of(key: str) -> int:
     """By how much a figure that is a whole number is changed at least: on-chip memories by blocks."""
-    return SIZE_STEP_BYTES if key.startswith(tuple(f"memory.{space}." for space in ON_CHIP)) else 1
+    return BLOCK_BYTES if key.startswith(tuple(f"memory.{space}." for space in ON_CHIP)) else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -17,6 +18,19 @@ Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A number above 0."""
 AmountOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A number, 0 if there is no such cost."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Mark of a parameter that is no amount, so that a little less or more of it means nothing."""
+
+    reason: str
+
+
+Alignment = Annotated[Count, Fixed("an alignment is a rule, not an amount")]
+"""A number that addresses or sizes are multiples of."""
+Banks = Annotated[Count, Fixed("banks are an address rule, not an amount")]
+"""A number of the banks of a memory."""
 MOST_ON_CHIP_BYTES: Final = 2**30
 """No memory of a core is larger: some thousand times what there is today, and still what a host can execute with."""
 Text = Annotated[str, Field(min_length=1)]
@@ -84,6 +98,12 @@ class ChipTable(Frozen):
         """The figures of this table by key, in the order of the file."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in ChipTable.model_fields}
 
+    @classmethod
+    def fixed(cls) -> dict[str, str]:
+        """The parameters of this table that are no amounts, each with the reason."""
+        marks = ((key, mark) for key, field in cls.model_fields.items() for mark in field.metadata)
+        return {key: mark.reason for key, mark in marks if isinstance(mark, Fixed)}
+
 
 class Cores(ChipTable):
     """How many cores a kernel can use."""
@@ -110,9 +130,9 @@ class Clock(ChipTable):
 class Vector(ChipTable):
     """The vector unit."""
 
-    width_bytes: Count
+    width_bytes: Annotated[Count, Fixed("a vector is a power of two")]
     """What one repeat of a vector instruction takes [bytes]."""
-    registers: CountOrZero
+    registers: Annotated[CountOrZero, Fixed("registers decide which kernel runs")]
     """Vector registers of a core; 0 where vector instructions work on the unified buffer [registers]."""
 
 
@@ -138,7 +158,7 @@ class OnChip(ChipTable):
     """As the platform file states it [bytes]."""
     reserved_bytes: CountOrZero
     """What the platform hides from every kernel [bytes]."""
-    align_bytes: Count
+    align_bytes: Alignment
     """A buffer starts at a multiple of this [bytes]."""
 
     @model_validator(mode="after")
@@ -157,11 +177,11 @@ class OnChip(ChipTable):
 class UnifiedBuffer(OnChip):
     """The unified buffer of a vector core and its banks."""
 
-    bank_groups: Count
+    bank_groups: Banks
     """Groups of banks; two reads of one group in one cycle collide [groups]."""
-    banks_per_group: Count
+    banks_per_group: Banks
     """Banks in a group [banks]."""
-    bank_bytes: Count
+    bank_bytes: Banks
     """Size of a bank [bytes]."""
 
     @property
@@ -251,7 +271,7 @@ class Copy(ChipTable):
     """What every burst of several adds to its bytes at the peak rate [cycles]."""
     partial_burst_cycles: AmountOrZero
     """No burst of several takes less if its bytes are no multiple of 32 [cycles]."""
-    burst_align_bytes: Count
+    burst_align_bytes: Alignment
     """A burst costs as if it were rounded up to this [bytes]."""
     burst_gap_bytes: AmountOrZero
     """What every burst of several costs the memory beside its bytes [bytes]."""
@@ -263,7 +283,7 @@ class MemoryCopy(Copy):
     Of small copies that follow each other directly only the first waits for the latency.
     """
 
-    request_bytes: Count
+    request_bytes: Alignment
     """What the memory is asked for at a time; a burst that starts at no multiple of it is not aligned [bytes]."""
     unaligned_stretch: Amount
     """How much longer the memory takes for bursts that are not aligned."""
@@ -303,11 +323,6 @@ class Cost(ChipTable):
     """Of every vector of 2-byte elements [cycles]."""
     cycles_per_vector_8bit: Amount
     """Of every vector of 1-byte elements [cycles]."""
-
-    def slope(self, element_bytes: int) -> float:
-        """Cycles of every vector of elements of `element_bytes`; 8-byte elements count as two of 4 bytes."""
-        by_size = {1: self.cycles_per_vector_8bit, 2: self.cycles_per_vector_16bit}
-        return by_size.get(element_bytes, self.cycles_per_vector)
 
 
 class CostTables(Frozen):
@@ -373,7 +388,7 @@ class Tiling(ChipTable):
 class Workspace(ChipTable):
     """What the platform adds to every workspace."""
 
-    system_bytes: CountOrZero
+    system_bytes: Annotated[CountOrZero, Fixed("the system's part of a workspace takes no time")]
     """The system's own part [bytes]."""
 
 

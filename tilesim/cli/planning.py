@@ -11,6 +11,7 @@ from tilesim.cli.group import EXIT_NO, EXIT_YES
 from tilesim.cli.question import PlanQuestion
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import TilesimError
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.measured import error_bands
 from tilesim.planning.plan import Plan, plan_of
 from tilesim.simulation.fusion_saving import COMPOSITE, fusion_saving
@@ -33,7 +34,7 @@ def plan_answer(question: PlanQuestion, given: Mapping[str, Any] | None = None, 
     call, chip = question.call_and_chip(given)
     sizes = question.tile_sizes()
     with refusals_answered(as_json=as_json):
-        plan = plan_of(call, chip, sizes)
+        plan = plan_of(verdict_of(call, chip), sizes)
     if plan.note:
         note(f"note: {plan.verdict}; {plan.note}")
     return PlanAnswer(plan, EXIT_YES if plan.ok else EXIT_NO)

@@ -38,5 +38,7 @@ def refuse_two_forms(*, as_json: bool, as_csv: bool) -> None:
 
 def show_rows(made: Table) -> None:
     """Print the rows for people; columns in which no row says anything are left out."""
-    columns = [TextColumn(one.short, number=number, prose=one.name in PROSE) for _, one, number in made.told]
-    table(columns, [[shown(row[place]) for place, *_ in made.told] for row in made.rows])
+    columns = [
+        TextColumn(one.short, number=number, prose=one.name in PROSE) for _, one, number in made.nonempty_columns
+    ]
+    table(columns, [[shown(row[place]) for place, *_ in made.nonempty_columns] for row in made.rows])

@@ -132,7 +132,7 @@ def get_workspace_size(
     refused = _refused(op, verdict, values)
     if refused is not None:
         return refused, 0, None
-    plan = plan_of(call, device)
+    plan = plan_of(verdict)
     tensors = {name: value for name, value in values.items() if name in op.arguments}
     return Returned.of(SUCCESS, verdict.note, verdict=verdict), plan.workspace_bytes, Executor(plan, tensors)
 

@@ -13,6 +13,7 @@ from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput
 from tilesim.execution.run import conformed, run
 from tilesim.execution.tensor_files import read_arrays
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.binding import bind, by_own_names, mapping
 from tilesim.operators.calls import size_of
 from tilesim.operators.operator import INPUT, Argument, Call, Operator
@@ -110,8 +111,9 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     specs = {name: call.specs[name] for name in shared}
     absent = {t.name: None for t in forward.tensors if t.role == INPUT and t.option and t.name not in shared}
     known = {a.name: call.attributes[a.name] for a in forward.attributes if a.name in call.attributes}
-    made = run(plan_of(bind(forward, {**specs, **absent, **known}, dtype=call.dtype), chip), shared).outputs
-    return {t.name: drawn[t.name] if t.name in drawn else made[t.name] for t in wanted}
+    first = bind(forward, {**specs, **absent, **known}, dtype=call.dtype)
+    outputs = run(plan_of(verdict_of(first, chip)), shared).outputs
+    return {t.name: drawn[t.name] if t.name in drawn else outputs[t.name] for t in wanted}
 
 
 def _drawn(rng: np.random.Generator, argument: Argument, call: Call) -> Array:

@@ -28,12 +28,11 @@ from tilesim.program.isa import ISA, REGISTERS, SPACES
 from tilesim.program.loop_nest import Parts, Place, parts_of, tiles
 from tilesim.program.recorder import Instr, Loop, Phase, Source
 from tilesim.program.sizes import Size
+from tilesim.program.units import FRACTAL
 
 Array = Any
 Env = dict[str, Any]
 Body = Callable[[Env], None]
-FRACTAL = 16
-"""Operands of mmad are padded to it in m and n: BLAS sums a single row in another order."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +250,7 @@ class Worker:
 
 
 def _index(start: Any, size: Any, kept: bool, rounded_up: bool) -> Any:
+    """An index or slice; `rounded_up` to a fractal for operands of mmad, as BLAS sums a single row in another order."""
     if not kept:
         return start
     return slice(start, start + (-(-size // FRACTAL) * FRACTAL if rounded_up else size))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilesim.arguments import checked
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execution.interpreter import PhaseJob, Progress, execute
 from tilesim.operators.binding import by_own_names, mapping
@@ -18,7 +19,7 @@ from tilesim.operators.operator import INPUT, Call
 from tilesim.operators.shapes import whole_number
 from tilesim.planning.plan import Plan, refusal
 from tilesim.program.dtypes import in_dtype, numpy_dtype
-from tilesim.simulation.timeline import Timeline, simulate
+from tilesim.simulation.timeline import Timeline, timeline_of
 
 Array = Any
 
@@ -33,9 +34,10 @@ class Run:
     @functools.cached_property
     def timeline(self) -> Timeline:
         """The time that the plan takes on the chip; it does not depend on values."""
-        return simulate(self.plan)
+        return timeline_of(self.plan)
 
 
+@checked
 def run(
     plan: Plan,
     inputs: Mapping[str, Array],

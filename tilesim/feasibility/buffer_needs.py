@@ -16,7 +16,7 @@ from tilesim.feasibility.formula import formula
 from tilesim.operators.operator import Finding
 from tilesim.operators.shapes import whole_number
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES
+from tilesim.program.units import BLOCK_BYTES
 
 FIXED: Final = "fixed"
 """The name of the bytes that a file states as such."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.feasibility.buffer_file import BufferFile, load_buffers
@@ -14,7 +15,7 @@ from tilesim.feasibility.buffer_limits import SizeLimit, buffer_remedies, size_l
 from tilesim.feasibility.buffer_needs import Need, Situation, asked_sizes, programs_of, rules_of
 from tilesim.feasibility.remedies import Remedy
 from tilesim.feasibility.verdict import BufferUse
-from tilesim.notebook_repr import Shown
+from tilesim.late_binding import Shown
 from tilesim.operators.operator import Finding
 from tilesim.program.dtypes import dtype_named
 
@@ -131,6 +132,7 @@ class BuffersVerdict(Shown):
         return f"{self.name} on {self.chip}: {self.verdict}" + (f": {self.culprit}" if self.culprit else "")
 
 
+@checked
 def check_buffers(
     source: str | Path | Mapping[str, Any] | BufferFile,
     chip: Chip | str | Path,

@@ -18,9 +18,21 @@ def findings(call: Call, chip: Chip) -> list[Finding]:
     return [rule.apply(call, chip) for rule in rules_of(call.operator)]
 
 
+@functools.lru_cache(maxsize=256)
+def kernel_of(call: Call, chip: Chip) -> Kernel:
+    """The recorded kernel of the first variant that fits at the smallest tiles, or of the last if none does."""
+    *preferred, last = call.operator.variants(call, chip)
+    env = call.env
+    for variant in preferred:
+        kernel = call.operator.record(call, chip, variant)
+        if all(inequality.holds(env) for inequality in _inequalities(kernel, chip)):
+            return kernel
+    return call.operator.record(call, chip, last)
+
+
 def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
     """The inequalities of a call's kernel; none where the operator does not exist for the chip and dtype."""
-    return _inequalities(call.operator.record(call, chip), chip) if exists(call, chip) else ()
+    return _inequalities(kernel_of(call, chip), chip) if exists(call, chip) else ()
 
 
 def exists(call: Call, chip: Chip) -> bool:

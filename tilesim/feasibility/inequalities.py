@@ -107,6 +107,13 @@ def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
     return sum((-b.bytes for b in kernel.statics), Size.of(whole - kept))
 
 
+def budget_parameters(kernel: Kernel, memory: str) -> tuple[str, ...]:
+    """Keys of the chip that the budget of a memory rests on."""
+    stated = (f"memory.{memory}.size_bytes",)
+    by_size = memory == "ub" and kernel.counted_from == "size"
+    return stated if by_size else (*stated, f"memory.{memory}.reserved_bytes")
+
+
 def _pool(phase: Phase, name: str, minimum: Mapping[str, int]) -> Inequality:
     mine = tuple((b, b.bytes) for b in phase.buffers if b.pool == name)
     return Inequality(phase.name, name, mine, Size.of(phase.kernel.reserves[name].bytes), minimum)

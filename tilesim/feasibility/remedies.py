@@ -10,18 +10,18 @@ from typing import Any
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadChip
-from tilesim.feasibility.evaluate import exists, limits_of, passes
+from tilesim.feasibility.evaluate import exists, kernel_of, limits_of, passes
 from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.operators.calls import nonempty_call, resized, retensored
 from tilesim.operators.operator import Call, Dimension, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec
+from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import Size
+from tilesim.program.units import BLOCK_BYTES
 
 UNLIMITED = 2**40
 """A dim that may be this large has no limit that matters."""
-UB_STEP_BYTES = 32
-"""Sizes of a unified buffer are looked for in blocks."""
 UB_MOST_BYTES = 2**24
 """No larger unified buffer is looked for."""
 UB_KEY = "memory.ub.size_bytes"
@@ -78,18 +78,18 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
     call = nonempty_call(call)
     rules = [rule for rule in rules_of(call.operator) if dim.name in rule.over]
     others = {name: value for name, value in call.dims.items() if name != dim.name}
-    slacks: dict[str, list[Size]] = {}
+    slacks: dict[Kernel | None, list[Size]] = {}
 
     def holds(value: int) -> bool:
         changed = resized(call, {dim.name: value})
-        variant = call.operator.variant(changed, chip) if exists(call, chip) else ""
-        if variant not in slacks:  # another size may mean another kernel, with inequalities of its own
-            slacks[variant] = [
+        kernel = kernel_of(changed, chip) if exists(call, chip) else None
+        if kernel not in slacks:  # another size may mean another kernel, with inequalities of its own
+            slacks[kernel] = [
                 (i.right - i.left).substitute({**i.minimum, **others})
                 for i in limits_of(changed, chip)
                 if dim.name in i.left.names() | i.right.names()
             ]
-        fits = all(slack.bind({dim.name: value}) >= 0 for slack in slacks[variant])
+        fits = all(slack.bind({dim.name: value}) >= 0 for slack in slacks[kernel])
         return fits and all(rule.apply(changed, chip).ok for rule in rules)
 
     return greatest(holds, first_of(dim), dim.multiple_of, UNLIMITED)
@@ -239,13 +239,13 @@ def _unified_buffer(
         except BadChip:
             return False
 
-    guess = size + -(-missing // UB_STEP_BYTES) * UB_STEP_BYTES
-    if not (missing and enough(guess) and not enough(guess - UB_STEP_BYTES)):
-        start = -(-size // UB_STEP_BYTES) * UB_STEP_BYTES
+    guess = size + -(-missing // BLOCK_BYTES) * BLOCK_BYTES
+    if not (missing and enough(guess) and not enough(guess - BLOCK_BYTES)):
+        start = -(-size // BLOCK_BYTES) * BLOCK_BYTES
         if not enough(UB_MOST_BYTES):
             return
-        last = greatest(lambda s: not enough(s), start, UB_STEP_BYTES, UB_MOST_BYTES)
-        guess = start if last is None else last + UB_STEP_BYTES
+        last = greatest(lambda s: not enough(s), start, BLOCK_BYTES, UB_MOST_BYTES)
+        guess = start if last is None else last + BLOCK_BYTES
     if enough(guess):
         yield Remedy(f"{UB_KEY} = {guess}, {guess - size:,} B more", override={UB_KEY: guess})
 

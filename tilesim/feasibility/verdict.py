@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, findings
+from tilesim.feasibility.evaluate import balances, findings, kernel_of
 from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import Remedy, limits, remedies
-from tilesim.notebook_repr import Shown
+from tilesim.late_binding import Shown
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.calls import nonempty_call, unknown_sizes
 from tilesim.operators.operator import Call, Finding, Operator
@@ -22,6 +23,7 @@ from tilesim.operators.status import SUCCESS, Status
 from tilesim.ops import load_operator
 from tilesim.program import isa
 from tilesim.program.buffers import Buffer
+from tilesim.program.recorder import Kernel
 
 CAUTION_BYTES: Final = 256
 """A shape that fits with less slack than this is near enough to the edge to say so."""
@@ -82,7 +84,7 @@ class Verdict(Shown):
             return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
         if self.ok and self.tiling_check:
             return f"the vendor's tiling would fail its check '{self.tiling_check}', but is not asked"
-        if self.ok and self.nonempty_call is not self.call and not self.call.operator.record(self.call, self.on).phases:
+        if self.ok and self.nonempty_call is not self.call and not self.kernel.phases:
             return "nothing is launched without elements; buffers are those of axes of 1"
         return ""
 
@@ -93,6 +95,11 @@ class Verdict(Shown):
         Its kernel may be another one than that of the call.
         """
         return self.call if self.tiles else nonempty_call(self.call)
+
+    @functools.cached_property
+    def kernel(self) -> Kernel:
+        """The recorded kernel of its call."""
+        return kernel_of(self.call, self.on)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -120,7 +127,7 @@ class Verdict(Shown):
         ]
         if self.inequalities:
             visible = self.on.memory.ub.visible_bytes
-            statics = self.nonempty_call.operator.record(self.nonempty_call, self.on).statics
+            statics = kernel_of(self.nonempty_call, self.on).statics
             rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 
@@ -214,6 +221,7 @@ class Verdict(Shown):
         return f"{self.operator} on {self.chip}: {self.verdict}" + (f": {self.culprit}" if self.culprit else "")
 
 
+@checked
 def check(
     op: Operator | str | Path, given: Given, *, chip: Chip | str | Path, dtype: str | None = None, **options: Any
 ) -> Verdict:

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import EMPTY, UNIT, ElementTile, copy_elements, flat_tiles
-from tilesim.kernels.rows import LONG, NARROW, rows_of_a_copy
+from tilesim.kernels.elementwise import EMPTY, ElementTile, copy_elements, flat_tiles
+from tilesim.kernels.rows import LONG, NARROW, WHOLE, rows_of_a_copy
 from tilesim.operators.operator import Call, Option
 from tilesim.operators.shapes import BOTH, FIRST, SECOND, Merged, merged
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Buffer, Range, Value
+from tilesim.program.buffers import Buffer, Range, Value
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import ONE, ZERO, Size, ceil_div, dim
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 CHOICES = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
 """Options of `two_operands`: they change when a kernel does what, not what it computes."""
@@ -58,33 +60,47 @@ def axis_sizes(call: Call) -> Mapping[str, int]:
     return {f"axis{i}": size for i, size in enumerate(sizes, 1)}
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """The pattern of the axes, "" for one shape; of several axes also which one cores share out, in steps of what.
+@dataclass(frozen=True)
+class AxisPattern:
+    """The variant of merged axes: which operands have them; of several, the one that cores share out, and the rows."""
 
-    That is the axis of which the core with most to do gets least, the first of equals; a step is no fewer elements than
-    of one flat axis.
+    word: str = ""
+    """Of every merged axis the kind; "" for operands of one shape."""
+    shared: int = 0
+    """The axis that cores share out."""
+    step: int = 1
+    """Elements of that axis in whose multiples they do."""
+    layout: str = WHOLE
+    """How the rows of a tile lie: WHOLE, NARROW or LONG."""
+
+
+def variant(call: Call, chip: Chip) -> str | AxisPattern:
+    """The pattern of the axes, or EMPTY.
+
+    Cores share out the axis of which the core with most to do gets least, the first of equals; a step is no fewer
+    elements than of one flat axis.
     """
     axes = axes_of(call)
     word, sizes = axes
     if axes.has_no_elements:
         return EMPTY
     if len(word) < 2:
-        return word if axes.spread else ""
+        return AxisPattern(word if axes.spread else "")
     whole = math.prod(sizes)
-    steps = [-(-UNIT * size // whole) for size in sizes[:-1]] + [UNIT]
+    steps = [-(-LANES * size // whole) for size in sizes[:-1]] + [LANES]
     shares = [_share(size, step, chip.cores.vector) for size, step in zip(sizes, steps, strict=True)]
     shares[-1] *= SHORT_BURSTS
     best = shares.index(min(shares))
-    return f"{word} axis{best + 1} by {steps[best]} {_layout(axes, call.dtype, chip)}".rstrip()
+    return AxisPattern(word, best, steps[best], _layout(axes, call.dtype, chip))
 
 
 def _layout(axes: Merged, dtype: str, chip: Chip) -> str:
-    """NARROW, LONG or "" for the rows of a tile."""
+    """How the rows of a tile lie: NARROW, LONG or WHOLE."""
     row_bytes = axes.sizes[-1] * dtypes.itemsize(dtype)
     a_value_a_row = axes.word[-1] != BOTH and set(axes.word) in ({BOTH, FIRST}, {BOTH, SECOND})
     if row_bytes < BLOCK_BYTES:
         return NARROW
-    return LONG if a_value_a_row and 2 * row_bytes > chip.tiling.copy_bytes else ""
+    return LONG if a_value_a_row and 2 * row_bytes > chip.tiling.copy_bytes else WHOLE
 
 
 def _share(size: int, step: int, cores: int) -> float:
@@ -102,20 +118,21 @@ def two_operands(op: str, scalar: str, share: Size | None = None) -> Callable[[K
     """
 
     def kernel(k: Kernel) -> None:
-        if k.variant == EMPTY:
+        pattern = k.variant
+        if not isinstance(pattern, AxisPattern):
             for i, name in enumerate(LACKS, 1):
                 k.shaped(name, dim(f"axis{i}"))
             k.route = EMPTY
             return
         if k.options.get("bypass"):
-            k.bypass(*(name for name, lack in LACKS.items() if lack not in k.variant.partition(" ")[0]))
+            k.bypass(*(name for name, lack in LACKS.items() if lack not in pattern.word))
         with k.vector(k.name) as p:
-            if not k.variant:
+            if not pattern.word:
                 _one_shape(k, p, op, share)
-            elif k.variant in LACKS.values():
-                _one_value(k, p, scalar)
+            elif pattern.word in LACKS.values():
+                _one_value(k, p, scalar, pattern.word)
             else:
-                _Grid(k, p).record(op, scalar)
+                _Grid(k, p, pattern).record(op, scalar)
 
     return kernel
 
@@ -134,7 +151,7 @@ def _result(k: Kernel, t: ElementTile) -> Buffer:
 
 def _gap(k: Kernel, p: Phase) -> None:
     if k.options.get("spread"):
-        p.buffer("gap", UNIT, "float32", reserved=True)
+        p.buffer("gap", LANES, "float32", reserved=True)
 
 
 def _one_shape(k: Kernel, p: Phase, op: str, share: Size | None) -> None:
@@ -145,9 +162,9 @@ def _one_shape(k: Kernel, p: Phase, op: str, share: Size | None) -> None:
         t.store(p.emit(op, first, second, out=_result(k, t)), "y")
 
 
-def _one_value(k: Kernel, p: Phase, scalar: str) -> None:
+def _one_value(k: Kernel, p: Phase, scalar: str, kind: str) -> None:
     """All elements of one operand and the one value of the other, which is loaded once a core."""
-    one, other = ("x2", "x1") if k.variant == FIRST else ("x1", "x2")
+    one, other = ("x2", "x1") if kind == FIRST else ("x1", "x2")
     whole = k.shaped(one, 1)
     value = ElementTile(k, p, lambda _: whole[:], (Size.of(1),)).load(one, widen=_wide(k))
     _gap(k, p)
@@ -163,16 +180,15 @@ class _Grid:
     at a time, and each goes to its row as a scalar.
     """
 
-    def __init__(self, k: Kernel, p: Phase) -> None:
-        self.k, self.p = k, p
-        self.word, self.split, _, step, *layout = k.variant.split()
-        self.step, self.narrow, self.long = int(step), NARROW in layout, LONG in layout
-        self.sizes = [dim(f"axis{i}") for i in range(1, len(self.word) + 1)]
+    def __init__(self, k: Kernel, p: Phase, pattern: AxisPattern) -> None:
+        self.k, self.p, self.pattern = k, p, pattern
+        self.narrow, self.long = pattern.layout == NARROW, pattern.layout == LONG
+        self.sizes = [dim(f"axis{i}") for i in range(1, len(pattern.word) + 1)]
         self.row, self.column = len(self.sizes) - 2, len(self.sizes) - 1
-        self.axes = {name: [i for i, kind in enumerate(self.word) if kind != lack] for name, lack in LACKS.items()}
+        self.axes = {name: [i for i, kind in enumerate(pattern.word) if kind != lack] for name, lack in LACKS.items()}
         for name, axes in self.axes.items():
             k.shaped(name, *(self.sizes[i] for i in axes))
-        self.fewer = "x2" if FIRST in self.word else "x1"
+        self.fewer = "x2" if FIRST in pattern.word else "x1"
         self.axes["y"] = list(range(len(self.sizes)))
         k.shaped("y", *self.sizes)
         self.tiles = self._tiles()
@@ -205,8 +221,7 @@ class _Grid:
         axis, *rest = axes
         last = "block" if self.long else "row"
         name = {self.row: last, self.column: "column"}.get(axis, f"axis{axis + 1}")
-        split = "block" if self.split == f"axis{axis + 1}" else ""
-        unit = self.step if split else 1
+        split, unit = ("block", self.pattern.step) if axis == self.pattern.shared else ("", 1)
         for n in self.p.loop(name, self.sizes[axis], self.tiles.get(axis, 1), split=split, unit=unit):
             self.at[axis] = n
             if self.long and axis == self.row:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,12 @@ from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, Tensor, Value, View
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import ONE, Size, ceil_div, dim
+from tilesim.program.units import LANES
 
 COPY_BYTES = dim("copy_bytes")
 """The copy beyond which a larger one gains nothing: `tiling.copy_bytes` of the chip, known when a tile is decided."""
 VECTOR_CORES = dim("vector_cores")
 """The vector cores that a phase may use, known when a tile is decided."""
-UNIT = 64
-"""Elements in whose multiples an axis is split and cut, a vector of 256 bytes in float32."""
 MOST_AXES = 8
 """Of operands that are broadcast. Source: vendor's documents of aclnnAdd, aclnnMul, aclnnMaximum."""
 REQUEST_BYTES = 128
@@ -59,7 +58,7 @@ def with_integers(*integers: str) -> dict[str, Sequence[str]]:
 
 def copy_elements(dtype: str) -> Size:
     """Elements of the largest copy that gains anything, in whole units."""
-    return ceil_div(COPY_BYTES, UNIT * dtypes.itemsize(dtype)) * UNIT
+    return ceil_div(COPY_BYTES, LANES * dtypes.itemsize(dtype)) * LANES
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def flat_tiles(
     *_, last = (t for t in k.tensors.values() if t is not None)
     whole = math.prod(last.shape, start=Size.of(1))
     most = copy_elements(k.dtype) if cap is None else Size.of(cap)
-    unit = max(UNIT, REQUEST_BYTES // dtypes.itemsize(k.dtype))
+    unit = max(LANES, REQUEST_BYTES // dtypes.itemsize(k.dtype))
     tile = p.tile("elements", most, unit, cap_reason)
     for n in p.loop("x", whole, tile, split="block", unit=unit if share is None else share):
         yield ElementTile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
@@ -157,7 +156,7 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     families: Mapping[str, Sequence[str]] = FAMILIES,
     positive: str = "",
     spread: bool = False,
-    variant: Callable[[Call, Chip], str] = variant_of_one_shape,
+    variant: Callable[[Call, Chip], Hashable] = variant_of_one_shape,
     **more: Any,
 ) -> Operator:
     """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`.
@@ -196,17 +195,16 @@ Body = Callable[[Phase, list[Value]], Sequence[Value]]
 """From the tiles of the inputs, in the dtype that is computed in, to those of the outputs."""
 
 
-LANES = 64
-"""Cores share elements out in units of it: a vector register of float32."""
-
-
 def computed_in(dtype: str) -> str:
     """The dtype in which elements of `dtype` are computed: float32 for the 16-bit floats, else their own."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 def elementwise(k: Kernel, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], body: Body) -> None:
-    """Record a vector phase that applies `body` to tiles of the inputs, as large as fit, split evenly over cores."""
+    """Record a vector phase that applies `body` to tiles of the inputs, as large as fit.
+
+    Cores share the elements out evenly in whole vector registers of float32.
+    """
     total = math.prod(outputs[0].shape, start=ONE)
     with k.vector(name) as p:
         for t in p.loop("t", total, p.tile("elements", multiple_of=LANES), split=True, unit=LANES):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from tilesim.program.buffers import Range, Tensor, Value, View
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
-
-FRACTAL = 16
-"""Tiles of a matrix product are multiples of it. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
+from tilesim.program.units import FRACTAL
 
 
 def matmul(  # noqa: PLR0913 - the choices of a product

@@ -8,17 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import UNIT, ElementTile, copy_elements
+from tilesim.kernels.elementwise import ElementTile, copy_elements
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Range, Tensor, View, view
+from tilesim.program.buffers import Range, Tensor, View, view
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import ONE, Size, align, ceil_div, dim
+from tilesim.program.units import BLOCK_BYTES, LANES
 
+WHOLE = ""
+"""The variant of tiles of whole rows."""
 NARROW = "narrow"
-"""The variant for rows shorter than a block."""
+"""That of whole rows shorter than a block."""
 LONG = "long"
-"""The variant for rows of which not one fits."""
+"""The variant of rows of which not one fits."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The variant of rows in equal parts, at least `number` of each, that are dealt to the cores."""
+
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -28,11 +37,9 @@ class RowTile(ElementTile):
     of_row: Callable[[Tensor], View] = view
 
 
-def row_variant(chip: Chip, dtype: str, row: int, bytes_per_element: int, resident_bytes: int = 0) -> str:
-    """NARROW, LONG or "" for rows of `row` elements that take so many bytes each, beside `resident_bytes`."""
-    if 0 < row * dtypes.itemsize(dtype) < BLOCK_BYTES:
-        return NARROW
-    return LONG if row * bytes_per_element + resident_bytes > chip.memory.ub.visible_bytes * 0.98 else ""
+def row_variants(dtype: str, row: int) -> tuple[str, str]:
+    """Whole rows of `row` elements, then LONG ones."""
+    return NARROW if 0 < row * dtypes.itemsize(dtype) < BLOCK_BYTES else WHOLE, LONG
 
 
 def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> Iterator[RowTile]:
@@ -53,8 +60,8 @@ def row_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, slots: int = 2) -> 
 def column_tiles(k: Kernel, p: Phase, row: Size, carry: Sequence[Target] = ()) -> Iterator[Range]:
     """The one symbolic tile along a long row, of a good copy; passes over the same row take the same tile."""
     if "columns" not in p.tiles:
-        p.tile("columns", copy_elements(k.dtype), UNIT, "no larger copy gains anything")
-    yield from p.loop("column", row, dim("columns", UNIT), carry=carry)
+        p.tile("columns", copy_elements(k.dtype), LANES, "no larger copy gains anything")
+    yield from p.loop("column", row, dim("columns", LANES), carry=carry)
 
 
 def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
@@ -62,26 +69,16 @@ def rows_of_a_copy(k: Kernel, p: Phase, pitch: Size) -> Size:
     return p.tile("rows", ceil_div(copy_elements(k.dtype) + 1, pitch) - 1, 1, "no larger copy gains anything")
 
 
-def parts_of(variant: str) -> int:
-    """The number of parts that a variant ends with, 0 if it names none."""
-    last = variant.rpartition(" ")[2]
-    return int(last) if last.isdigit() else 0
-
-
-def part_tile(p: Phase, name: str, row: Size, parts: int) -> Size:
-    """The tile that cuts a row into so many parts, equal but for whole vectors: cores that are dealt them get alike."""
-    return p.tile(name, ceil_div(row, parts * UNIT) * UNIT, UNIT, "equal parts of a row")
-
-
-def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size, *, parts: int = 0) -> Iterator[tuple[Range, Range]]:
+def grid_tiles(k: Kernel, p: Phase, rows: Size, row: Size) -> Iterator[tuple[Range, Range]]:
     """(rows, columns) of the one symbolic tile of a phase over both axes, of a good copy of every tensor.
 
-    Whole rows where they are short, parts of one where they are long; cores share out the rows. With `parts` every row
-    is cut into as many at least, and cores are dealt parts of all rows.
+    Whole rows where they are short, parts of one where they are long; cores share out the rows. Of the variant Parts
+    every row is cut into as many as it says at least, and cores are dealt parts of all rows.
     """
     most, block = copy_elements(k.dtype), BLOCK_BYTES // dtypes.itemsize(k.dtype)
-    if parts:
-        for c in p.loop("column", row, part_tile(p, "columns", row, parts), split="cyclic", rows=rows):
+    if isinstance(k.variant, Parts):
+        part = p.tile("columns", ceil_div(row, k.variant.number * LANES) * LANES, LANES, "equal parts of a row")
+        for c in p.loop("column", row, part, split="cyclic", rows=rows):
             yield Range(c.row, ONE), c
         return
     columns = p.tile("columns", most, block, "no larger copy gains anything")

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import TilesimError
+from tilesim.late_binding import Shown
 from tilesim.measured.error_bands import Accuracy, accuracy
 from tilesim.measured.predict import Prediction, predict
 from tilesim.measured.profile import Profiled, read_profile
 from tilesim.measured.profiled_calls import call_of_kernel
-from tilesim.notebook_repr import Shown
 from tilesim.operators.measured_kernels import Unmapped
 from tilesim.operators.operator import KernelCall, KernelRow
 from tilesim.operators.shapes import shape_text
@@ -152,6 +153,7 @@ class Comparison(Shown):
         return f"{count} compared, {self.compared_us:,.1f} of {self.time_us:,.1f} us{share}{without}"
 
 
+@checked
 def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | None = None) -> Comparison:
     """A profiler's table of kernels against what the chip's figures predict.
 

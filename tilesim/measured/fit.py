@@ -18,7 +18,7 @@ import numpy as np
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, TilesimError
 from tilesim.measured.measurement import Measurement
-from tilesim.measured.predict import moved_to, predict, timed
+from tilesim.measured.predict import predict, timed
 from tilesim.measured.surrogate import Surrogate
 from tilesim.planning.plan import Plan
 from tilesim.simulation.launch import LAUNCH
@@ -171,7 +171,7 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
             now = _with(now, keys_of_kind, problem.figures(best), best[len(keys_of_kind) :], problem.kernels)
             groups, unsettled = problem.held_out()
             held, problems = held + groups, problems + unsettled
-    errors = [abs(timed(moved_to(p.plan, now), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
+    errors = [abs(timed(p.plan.on(now), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
     before = {figure.key: figure.value for figure in chip.figures()}
     final = _labelled(now, keys, points, [e * 100 for e in errors])
     after = {figure.key: figure.value for figure in final.figures()}
@@ -219,7 +219,7 @@ class Problem:
     def _phases(self, x: Any) -> Any:
         """Logarithms of the times of the phases, as the model has them."""
         chip = _with(self.chip, self.keys, self.figures(x), (), ())
-        return np.log([timed(moved_to(p.plan, chip), library=False).phases_us for p in self.points])
+        return np.log([timed(p.plan.on(chip), library=False).phases_us for p in self.points])
 
     def solve(self, keep: Any) -> list[Any]:
         """The ends of searches from all starts, best first; `x` has figures in the unit box, then fixed times [us].
@@ -307,7 +307,7 @@ class Problem:
                 fitted_chip = _with(self.chip, self.keys, self.figures(x), x[len(self.keys) :], self.kernels)
                 for i in fold:
                     p = self.points[i]
-                    time_us = timed(moved_to(p.plan, fitted_chip), library=bool(p.kernel)).time_us
+                    time_us = timed(p.plan.on(fitted_chip), library=bool(p.kernel)).time_us
                     errors[key].append((time_us / p.row.time_us - 1) * 100)
         return [_held(key, errors_of_group, by_rows=alone[key]) for key, errors_of_group in errors.items()], problems
 

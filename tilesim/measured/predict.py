@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tilesim.chip.chip import Chip
 from tilesim.measured.sample_kernels import EmptyKernel
 from tilesim.operators.operator import KernelCall
 from tilesim.planning.plan import Plan, plan
 from tilesim.simulation.launch import LAUNCH, launch_us, launches
+from tilesim.timing.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True)
     Raises what `plan` raises.
     """
     if isinstance(call, EmptyKernel):
-        return Prediction(0.0, launch_us(chip, call.cores), LAUNCH)
+        return Prediction(0.0, launch_us(Parameters(chip), call.cores), LAUNCH)
     memories = dict(call.memories)
     if call.whole_buffer:
         memories |= {"memory.ub.size_bytes": chip.memory.ub.silicon_bytes, "memory.ub.reserved_bytes": 0}
@@ -58,8 +59,3 @@ def timed(plan: Plan, *, library: bool = True) -> Prediction:
     launch = launches(plan, library=library)
     phases += chip.launch.sync_us * max(len(plan.phases) - len(launch.each_us), 0)
     return Prediction(phases, launch.total_us, launch.table, pipes, plan)
-
-
-def moved_to(plan: Plan, chip: Chip) -> Plan:
-    """Return the same plan, tile by tile, on a chip with other rates and latencies."""
-    return replace(plan, chip=chip, phases=tuple(phase.on(chip) for phase in plan.phases))

@@ -9,9 +9,9 @@ from typing import ClassVar
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.operators.operator import Argument, Dimension, Operator, Option
 from tilesim.operators.rules import dtype_supported, not_null
-from tilesim.program.buffers import BLOCK_BYTES
 from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import dim
+from tilesim.program.units import BLOCK_BYTES
 
 ROWS, COLUMNS, PASSES = dim("R"), dim("C"), dim("P")
 BLOCK = BLOCK_BYTES // 2

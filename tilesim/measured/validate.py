@@ -9,14 +9,15 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import TilesimError
+from tilesim.late_binding import Shown
 from tilesim.measured.fit import Fit, fitted
 from tilesim.measured.measurement import Measurement
 from tilesim.measured.measurement_files import load_measured
 from tilesim.measured.predict import Prediction, predict
-from tilesim.notebook_repr import Shown
 from tilesim.text import several
 
 
@@ -181,6 +182,7 @@ class Validation(Shown):
         return f"{self.chip}: {self.overall.text(left)}"
 
 
+@checked
 def validate(
     measured: str | Path | Iterable[Measurement] | None,
     chip: Chip | str | Path,

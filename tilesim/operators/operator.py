@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -258,8 +258,11 @@ class Operator:
     """The attribute that says which axis stands between two folded runs."""
     overflow: Status = TILING_ERROR
     """What the first call returns where the rules hold and the buffers do not fit."""
-    variant: Callable[[Call, Chip], str] = _no_variant
-    """Which of several kernels runs."""
+    variant: Callable[[Call, Chip], Hashable | Sequence[Hashable]] = _no_variant
+    """The kernel that runs, or several as a list or tuple in order of preference: the first that fits is taken.
+
+    A variant is frozen data, which the kernel function reads as `k.variant`.
+    """
     derived_sizes: Callable[[Mapping[str, int]], Mapping[str, int]] = _no_derived_sizes
     """Sizes of the kernel that follow from the dims: tokens, groups ..."""
     shape_sizes: Callable[[Call], Mapping[str, int]] = lambda _: {}
@@ -352,13 +355,27 @@ class Operator:
         yield from (t.name for t in self.tensors if t.role == INPUT and t.name != self.lead)
         yield from (t.name for t in self.tensors if t.role != INPUT and t.name != self.lead)
 
-    def record(self, call: Call, chip: Chip) -> Kernel:
-        """The recorded kernel for the dtype and options of a call; the same one for every shape.
+    def variants(self, call: Call, chip: Chip) -> tuple[Hashable, ...]:
+        """The variants of the kernel, in order of preference; at least one."""
+        try:
+            answer = self.variant(call, chip)
+            variants = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
+            hash(variants)
+        except TilesimError:
+            raise
+        except Exception as error:
+            raise BadOperator(f"{type(error).__name__}: {error}", _line_in(self.variant, error)) from error
+        if not variants:
+            raise BadOperator(f"operator '{self.name}' has no variant for the call", _line_in(self.variant))
+        return variants
+
+    def record(self, call: Call, chip: Chip, variant: Hashable) -> Kernel:
+        """The recorded kernel for the dtype and options of a call and one of its variants; the same for every shape.
 
         Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
         """
         options = tuple(sorted(call.options.items()))
-        return _recorded(self, call.dtype, options, chip.family, self.variant(call, chip), chip.vector.registers)
+        return _recorded(self, call.dtype, options, chip.family, variant, chip.vector.registers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +427,7 @@ class Call:
 
 @functools.lru_cache(maxsize=256)
 def _recorded(
-    op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: str, registers: int
+    op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: Hashable, registers: int
 ) -> Kernel:
     on = dict(options)
     tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
@@ -442,8 +459,9 @@ def _author() -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def _line_in(function: Callable[..., object], error: Exception) -> str:
-    """file:line of the deepest frame of `error` in the file that has `function`."""
+def _line_in(function: Callable[..., object], error: Exception | None = None) -> str:
+    """file:line of the deepest frame of `error` in the file that has `function`, or of `function`."""
     code = inspect.unwrap(function).__code__
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename]
+    frames = traceback.extract_tb(error.__traceback__) if error else ()
+    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
     return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"

@@ -10,15 +10,18 @@ import sys
 import traceback
 from pathlib import Path
 
+from tilesim.arguments import checked
 from tilesim.errors import BadInput, BadOperator, TilesimError, did_you_mean
 from tilesim.operators.operator import Operator
 
 
+@checked
 def operators_shipped() -> tuple[str, ...]:
     """The names of the operators that come with the package."""
     return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
 
 
+@checked
 def load_operator(source: str | Path | Operator) -> Operator:
     """The operator that `source` names: one that comes with the package, or `path/to/file.py:name` of your own.
 

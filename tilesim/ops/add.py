@@ -39,6 +39,7 @@ def sum_of_rows() -> Operator:
         options=CHOICES,
         rules=(*not_null("x1", "x2"), dtype_supported("x1"), shape("x2")),
         kernel=two_operands("add", "adds", share=dim("C")),
+        variant=variant,
     )
 
 

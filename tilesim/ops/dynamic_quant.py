@@ -5,12 +5,11 @@ from __future__ import annotations
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES
-from tilesim.kernels.rows import LONG, NARROW, column_tiles, row_tiles, row_variant
+from tilesim.kernels.rows import LONG, WHOLE, column_tiles, row_tiles
 from tilesim.operators.measured_kernels import call_of_shapes
 from tilesim.operators.operator import Argument, Call, Dimension, KernelCall, KernelRow, Operator, result
 from tilesim.operators.rules import dtype_is, dtype_supported, in_range, not_null, shape
 from tilesim.program.buffers import Range, Value
-from tilesim.program.dtypes import itemsize
 from tilesim.program.recorder import Kernel, Phase, Target
 from tilesim.program.sizes import dim
 
@@ -21,11 +20,9 @@ TINY = 2.0**-126
 """Stands for the largest element of a row of zeros, so that nothing is divided by 0."""
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """Whether whole rows fit; narrow rows are padded, since rows of int8 and of floats would not lie side by side."""
-    size = itemsize(call.dtype)
-    kind = row_variant(chip, call.dtype, call.dims.get("D", 1), 2 * size + 2 + 4 + (4 if size == 2 else 0), 1024)
-    return "" if kind == NARROW else kind
+def variants(_: Call, __: Chip) -> tuple[str, ...]:
+    """Whole rows, then long ones; narrow rows are padded, since those of int8 and of floats would not lie alike."""
+    return WHOLE, LONG
 
 
 def steps(p: Phase, largest: Value, scale: Target, inverse: Target) -> tuple[Value, Value]:
@@ -106,7 +103,7 @@ dynamic_quant = Operator(
         shape("scale"),
     ),
     kernel=kernel,
-    variant=variant,
+    variant=variants,
     kernel_names=("DynamicQuant",),
     accuracy_class="quant",
     kernel_call=kernel_call,

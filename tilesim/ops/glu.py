@@ -6,34 +6,33 @@ checks. The result may have another dtype than `self` if `self` can be cast to i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
+
 import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as, sigmoid, store_as
-from tilesim.kernels.elementwise import UNIT, computed_in
-from tilesim.kernels.rows import part_tile, parts_of
+from tilesim.kernels.elementwise import EMPTY, computed_in
+from tilesim.kernels.rows import WHOLE, Parts
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers, logistic
 from tilesim.operators.rules import dtype_supported, not_null, rank, shape, sizes_exist
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
 from tilesim.program.buffers import View
-from tilesim.program.dtypes import itemsize
 from tilesim.program.recorder import Kernel, Phase
-
-BYTES_PER_ELEMENT = {2: 20, 4: 16, 8: 32}
-"""All buffers of `gated`, by the bytes of the dtype: two inputs and what they are cast to, and an output."""
+from tilesim.program.units import LANES
 
 
 def kernel(k: Kernel) -> None:
     """Record the one phase: several rows at a time, or parts of rows too large for that; none without elements."""
-    if k.variant == "empty":
-        k.route = "empty"
+    if k.variant == EMPTY:
+        k.route = EMPTY
         return
     own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
     with k.vector("forward") as p:
-        parts = parts_of(k.variant)
-        if parts:
-            for t in p.loop("block", HALF, part_tile(p, "part", HALF, parts), split="cyclic", rows=X.size):
+        if isinstance(k.variant, Parts):
+            for t in p.loop("block", HALF, p.tile("part", multiple_of=LANES), split="cyclic", rows=X.size):
                 gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])
         else:
             for t in p.loop("row", X.size, p.tile("rows"), split=True):
@@ -47,16 +46,9 @@ def gated(p: Phase, a_view: View, b_view: View, out: View) -> None:
     store_as(p, p.mul(a, opened, out=opened), out, name="out")
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """Which of the recorded kernels runs: "empty", "" for whole rows, or "in N" parts of rows that do not fit whole."""
-    row, size = call.dims.get("N", 1) * call.dims.get("Y", 1), itemsize(call.dtype)
-    if not call.dims.get("X", 1) * row:
-        return "empty"
-    whole = -(-row // (32 // size)) * 32 // size * BYTES_PER_ELEMENT[size]
-    if whole <= chip.memory.ub.visible_bytes:
-        return ""
-    most = chip.memory.ub.visible_bytes // (BYTES_PER_ELEMENT[size] * UNIT) * UNIT
-    return f"in {-(-row // most)}"
+def variants(call: Call, _: Chip) -> tuple[Hashable, ...]:
+    """Whole rows, then rows in parts; EMPTY without elements."""
+    return (WHOLE, Parts()) if math.prod(call.dims.values()) else (EMPTY,)
 
 
 def reference(given: Arrays, numbers: Numbers) -> Arrays:
@@ -94,7 +86,7 @@ glu = Operator(
         shape("out"),
     ),
     kernel=kernel,
-    variant=variant,
+    variant=variants,
     reference=reference,
     magnitude=magnitude,
     tolerance=tolerance,

@@ -15,8 +15,7 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import one_minus, sigmoid
-from tilesim.kernels.elementwise import cast, elementwise
-from tilesim.kernels.rows import part_tile, parts_of
+from tilesim.kernels.elementwise import EMPTY, cast, elementwise
 from tilesim.operators.operator import (
     Argument,
     Attribute,
@@ -37,6 +36,7 @@ from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
+from tilesim.program.units import BLOCK_BYTES, LANES
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis that is split."""
@@ -57,9 +57,12 @@ DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "infer
 
 HALF = N.size * Y.size
 """Elements of one half of a row of `self`, called ny by the vendor."""
-BLOCK_BYTES = 32
 KEY_OF_DTYPE = {"float32": 0, "float16": 1, "bfloat16": 27}
 KEY_OF_BIG = 1 << 8
+SMALL, BIG = "small", "big"
+"""The variants of the kernel: several rows at a time, and rows in parts."""
+COMPOSITE, COMPOSITE_IN_PARTS = "composite", "composite in parts"
+"""The variants of the composite: halves are moved in whole rows, or in parts of rows."""
 FUSED = "glu_backward_fused"
 """The name of what is planned for comparison where the operator is a composite: the kernel, on any product."""
 
@@ -67,15 +70,15 @@ FUSED = "glu_backward_fused"
 def kernel(k: Kernel) -> None:
     """Record the vendor's own kernel, or the composite of other operators that stands in for it.
 
-    Small rows go several at a time ("small"), large ones in parts that are dealt to the cores ("big"). Five buffers of
+    SMALL rows go several at a time, BIG ones in parts that are dealt to the cores. Five buffers of
     two slots are all that takes bytes: the vector function keeps its values in registers.
     """
-    if k.variant == "empty":
-        k.route = "empty"
-    elif k.variant.startswith("composite"):
+    if k.variant == EMPTY:
+        k.route = EMPTY
+    elif k.variant in (COMPOSITE, COMPOSITE_IN_PARTS):
         composite(k)
     else:
-        fused(k, big=k.variant == "big")
+        fused(k, big=k.variant == BIG)
 
 
 def fused(k: Kernel, *, big: bool) -> None:
@@ -150,11 +153,11 @@ def composite(k: Kernel) -> None:
 
 def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor, int | None]]) -> None:
     """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF], in tiles of one size."""
-    parts = parts_of(k.variant)
+    in_parts = k.variant == COMPOSITE_IN_PARTS
     with k.vector(name) as p:
-        tile = part_tile(p, "part", HALF, parts) if parts else p.tile("rows")
+        tile = p.tile("part", multiple_of=LANES) if in_parts else p.tile("rows")
         for i, (source, source_half, target, target_half) in enumerate(moves):
-            if parts:
+            if in_parts:
                 for t in p.loop(f"half{i}", HALF, tile, split="cyclic", rows=X.size):
                     read = source[t.row, t] if source_half is None else source[t.row, source_half, t]
                     p.store(p.load(read), target[t.row, t] if target_half is None else target[t.row, target_half, t])
@@ -164,40 +167,37 @@ def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor
                     p.store(p.load(read), target[t] if target_half is None else target[t, target_half])
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """Which of the recorded kernels runs: "empty", "small" or "big" rows, a "composite", also "in N" parts of a row."""
-    dims = call.dims
-    row = dims.get("N", 1) * dims.get("Y", 1)
-    if not dims.get("X", 1) * row:
-        return "empty"
-    if route(call, chip) == "kernel":
-        return "big" if row > buffer_elements(call.dtype, chip.memory.ub.visible_bytes) else "small"
-    # Two halves in two slots, and room to spare.
-    parts = -(-4 * row * itemsize(call.dtype) // (chip.memory.ub.visible_bytes // 2))
-    return "composite" if parts == 1 else f"composite in {parts}"
+def variants(call: Call, chip: Chip) -> tuple[str, ...]:
+    """EMPTY without elements; of the kernel the one that the vendor's tiling takes; of the composite both."""
+    if not math.prod(call.dims.values()):
+        return (EMPTY,)
+    if route(call, chip) != "kernel":
+        return COMPOSITE, COMPOSITE_IN_PARTS
+    row = call.dims.get("N", 1) * call.dims.get("Y", 1)
+    return (BIG if row > buffer_elements(call.dtype, chip.memory.ub.visible_bytes) else SMALL,)
 
 
 def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
     """Rows of a step, or elements of a part of a row, as the vendor's tiling has them."""
-    kind = variant(call, chip)
-    if kind not in ("small", "big"):
+    variant = variants(call, chip)[0]
+    if variant not in (SMALL, BIG):
         return {}
     elements = buffer_elements(call.dtype, chip.memory.ub.visible_bytes)
-    if kind == "big":
+    if variant == BIG:
         return {"part": elements}
     return {"rows": elements // row_pitch(call.dtype, call.dims["N"] * call.dims["Y"])}
 
 
 def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     """The 10 fields of the vendor's tiling. Source: its host code, activation/glu_grad."""
-    kind = variant(call, chip)
-    if kind == "empty":
+    variant = variants(call, chip)[0]
+    if variant == EMPTY:
         return VendorTiling(None, None, 0, 0)
-    if kind not in ("small", "big"):
+    if variant not in (SMALL, BIG):
         return None
     rows, row, cores = call.dims["X"], call.dims["N"] * call.dims["Y"], chip.cores.vector
     elements = buffer_elements(call.dtype, chip.memory.ub.visible_bytes)
-    big = kind == "big"
+    big = variant == BIG
     group, part = divmod(row, elements) if big else (elements // row_pitch(call.dtype, row), 0)
     each = -(-rows // cores)
     used = cores if big else -(-rows // each)
@@ -364,7 +364,7 @@ composed = Operator(
         Rule("self elements", None, _has_elements, "self", tiling=(5, "empty")),
     ),
     kernel=kernel,
-    variant=variant,
+    variant=variants,
     tiles=tiles,
     tiling=tiling,
     forward="glu",

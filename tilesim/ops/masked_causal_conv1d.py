@@ -25,7 +25,6 @@ from tilesim.operators.rules import (
 from tilesim.operators.status import TILING_ERROR
 from tilesim.ops.masked_causal_conv1d_backward import (
     KEPT_BYTES,
-    LANES,
     MOST_TOKENS,
     TAPS,
     H,
@@ -41,6 +40,7 @@ from tilesim.ops.masked_causal_conv1d_backward import (
 from tilesim.program.buffers import Value
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size
+from tilesim.program.units import LANES
 
 B = Dimension("B")
 

@@ -43,6 +43,7 @@ from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Size, bit_length, ceil_div
+from tilesim.program.units import LANES, VECTOR_BYTES
 
 S = Dimension("S")
 B = Dimension("B", most=32)
@@ -54,9 +55,6 @@ MOST_TOKENS = 524288
 KEPT_BYTES = 8192
 """What the tiling leaves of the unified buffer to the library."""
 TAPS = 3
-LANES = 64
-"""Columns that a tile of H has: one vector register of float32."""
-VECTOR_BYTES = 256
 TILING_KEYS = {"bfloat16": 10000, "float16": 10001}
 
 

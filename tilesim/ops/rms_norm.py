@@ -6,8 +6,8 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
-from tilesim.kernels.elementwise import FAMILIES
-from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
+from tilesim.kernels.elementwise import EMPTY, FAMILIES
+from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variants
 from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
 from tilesim.operators.operator import (
     Argument,
@@ -32,14 +32,9 @@ SLOTS = {(False, 4): 1, (False, 2): 2, (True, 4): 2, (True, 2): 2}
 """Tiles in flight by (vector registers or none, bytes of an element), as the times of the vendor's kernels tell."""
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """Whether whole rows fit, or there are none: "empty"."""
-    if not call.dims.get("X", 1):
-        return "empty"
-    size = itemsize(call.dtype)
-    per_element = 2 * SLOTS[chip.vector.registers > 0, size] * size + (8 if size == 2 else 4)
-    row = call.dims.get("D", 1)
-    return row_variant(chip, call.dtype, row, per_element, row * (4 if size == 4 else 6) + 1024)
+def variants(call: Call, _: Chip) -> tuple[str, ...]:
+    """Whole rows, then long ones; EMPTY without rows."""
+    return row_variants(call.dtype, call.dims.get("D", 1)) if call.dims.get("X", 1) else (EMPTY,)
 
 
 def reciprocal_root(p: Phase, squares: Value, out: Target) -> Value:
@@ -50,8 +45,8 @@ def reciprocal_root(p: Phase, squares: Value, out: Target) -> Value:
 
 def kernel(k: Kernel) -> None:
     """Record the phase; nothing is launched without rows."""
-    if k.variant == "empty":
-        k.route = "empty"
+    if k.variant == EMPTY:
+        k.route = EMPTY
         return
     if k.variant == LONG:
         long_rows(k)
@@ -137,7 +132,7 @@ rms_norm = Operator(
     ),
     kernel=kernel,
     reference=reference,
-    variant=variant,
+    variant=variants,
     kernel_names=("RmsNorm",),
     accuracy_class="norm",
     kernel_call=kernel_call,

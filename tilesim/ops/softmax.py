@@ -7,6 +7,8 @@ read twice if they do not fit; a vector then holds one row of the tile.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,13 +16,12 @@ from tilesim.chip.chip import Chip
 from tilesim.kernels.broadcast import SHORT_BURSTS
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES, copy_elements
-from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variant
+from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variants
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, rank, shape
 from tilesim.ops._axes import N, X, Y, dim_in_range
 from tilesim.program.buffers import Buffer, Value
-from tilesim.program.dtypes import itemsize
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import ceil_div
 
@@ -28,32 +29,41 @@ ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16
 """Columns of a tile along another axis than the last, at least: a block of 16-bit elements."""
 
-TILES_TO_OVERLAP = 2
-"""With fewer tiles a core nothing would overlap if each held all of the axis."""
+SLOTS = 2
+"""Tiles in flight along another axis than the last; with fewer a core, nothing would overlap if each held all of it."""
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """Which program: by the place of the axis, by what fits, and for another axis than the last by its columns."""
+@dataclass(frozen=True)
+class Columns:
+    """The variant for another axis than the last: tiles of so many columns.
+
+    All of the axis is there at `once`, or parts of it in two passes. Cores share the columns or what stands before the
+    axis, which is `by_rows`.
+    """
+
+    number: int
+    by_rows: bool
+    once: bool = False
+
+
+def variants(call: Call, chip: Chip) -> tuple[Hashable, ...]:
+    """Whole rows, then long ones; of another axis than the last all of it at once, then in two passes."""
     x, n, y = (call.dims.get(name, 1) for name in ("X", "N", "Y"))
-    size = itemsize(call.dtype)
-    wide = 4 if size == 2 else 0
     if y <= 1:
-        return row_variant(chip, call.dtype, n, 4 * size + 2 * wide + 4, 1024)
+        return row_variants(call.dtype, n)
     cores = chip.cores.vector
     some = -(-math.ceil(y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
     by_rows = -(-x // cores) * y <= SHORT_BURSTS * x * min(y, some)
     share = -(-math.ceil(y if by_rows else y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
     columns = max(1, min(y, chip.tiling.axis_columns, share))
-    pitch = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
-    tiles = -(-y // columns) * x / cores
-    once = tiles >= TILES_TO_OVERLAP and n * pitch * (2 * size + wide) + 4096 <= chip.memory.ub.visible_bytes
-    return f"axis{' once' if once else ''}{' by rows' if by_rows else ''}, columns {columns}"
+    twice = Columns(columns, by_rows)
+    return (replace(twice, once=True), twice) if -(-y // columns) * x >= SLOTS * cores else (twice,)
 
 
 def kernel(k: Kernel) -> None:
     """Record the phase."""
-    if k.variant.startswith("axis"):
-        along_axis(k, int(k.variant.rpartition(" ")[2]), once="once" in k.variant, by_rows="by rows" in k.variant)
+    if isinstance(k.variant, Columns):
+        along_axis(k, k.variant)
     elif k.variant == LONG:
         long_rows(k)
     else:
@@ -103,8 +113,9 @@ def rounded(k: Kernel, p: Phase, value: Value) -> Value:
     return p.cast(value, dtype=k.dtype, name="yOut", slots=2)
 
 
-def along_axis(k: Kernel, columns: int, *, once: bool, by_rows: bool) -> None:
+def along_axis(k: Kernel, variant: Columns) -> None:
     """Columns of all rows of the axis, or of parts of it in two passes."""
+    columns, once, by_rows = variant.number, variant.once, variant.by_rows
     x, y = k["x"].reshape(ROWS, AXIS, INNER), k["y"].reshape(ROWS, AXIS, INNER)
     with k.vector("softmax", "all of the axis" if once else "two passes over the axis") as p:
         depth = AXIS if once else p.tile("depth", ceil_div(copy_elements(k.dtype), columns))
@@ -114,7 +125,7 @@ def along_axis(k: Kernel, columns: int, *, once: bool, by_rows: bool) -> None:
                 p.fill(-math.inf, out=largest)
                 p.fill(0.0, out=total)
                 for d in p.loop("d", AXIS, depth, carry=(largest, total)):
-                    raw = p.load(x[x_row.start, d, c], name="first")
+                    raw = p.load(x[x_row.start, d, c], name="first", slots=SLOTS)
                     first = raw if k.dtype == "float32" else p.cast(raw, dtype="float32", name="power")
                     accumulate(p, first, largest, total, restart=not once)
                     if once:
@@ -173,7 +184,7 @@ softmax = Operator(
     ),
     kernel=kernel,
     reference=reference,
-    variant=variant,
+    variant=variants,
     kernel_names=("Softmax", "SoftmaxV2"),
     accuracy_class="softmax",
 )

@@ -7,7 +7,7 @@ import numpy as np
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES
-from tilesim.kernels.rows import grid_tiles, parts_of
+from tilesim.kernels.rows import WHOLE, Parts, grid_tiles
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers, logistic
 from tilesim.operators.rules import dtype_same, dtype_supported, not_null, rank, shape
@@ -20,21 +20,21 @@ ROW = N.size * Y.size
 """Elements of half a row."""
 
 
-def variant(call: Call, chip: Chip) -> str:
-    """Where there are fewer rows than cores, "by parts N": cores share N parts of every row, none over a good copy."""
+def variant(call: Call, chip: Chip) -> str | Parts:
+    """Whole rows, or where there are fewer than cores, parts that leave no core without one; none over a good copy."""
     rows = max(call.dims.get("X", 0), 1)
     if rows >= chip.cores.vector:
-        return ""
+        return WHOLE
     share = -(-call.dims.get("N", 1) * call.dims.get("Y", 1) // (chip.cores.vector // rows))
     copies = -(-share * itemsize(call.dtype) // chip.tiling.copy_bytes)
-    return f"by parts {chip.cores.vector // rows * max(copies, 1)}"
+    return Parts(chip.cores.vector // rows * max(copies, 1))
 
 
 def kernel(k: Kernel) -> None:
     """Record the phase."""
     x, y = k["x"].reshape(X.size, 2 * ROW), k["y"].reshape(X.size, ROW)
     with k.vector("swi_glu") as p:
-        for n, c in grid_tiles(k, p, X.size, ROW, parts=parts_of(k.variant)):
+        for n, c in grid_tiles(k, p, X.size, ROW):
             gate = load_as(p, x[n, c], "float32", name="gate")
             value = p.load(x[n, Range(c.start + ROW, c.size)], name="valueIn")
             work = p.buffer("work", (n.size, c.size))

@@ -8,14 +8,15 @@ from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
-from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.phase_plan import PhasePlan, capacities
 from tilesim.program.recorder import Phase
+from tilesim.program.units import FRACTAL
 
 
 def cube_plan(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
 ) -> PhasePlan:
-    """The plan of a matrix product with the fewest cycles; `wanted` fixes tiles "m", "n", "k1" and "cores" by hand."""
+    """Return the plan of a matrix product with the fewest cycles; `wanted` fixes "m", "n", "k1" and "cores" by hand."""
     limits = list(limits)
     options = _large(cube_options(phase, dims, chip, limits, wanted), wanted.get("cores", chip.cores.cube))
     plans = sorted((_planned(phase, dims, chip, o) for o in options), key=_bound)
@@ -41,8 +42,9 @@ def cube_options(
         return all(q.holds({**dims, **tiles}) for q in limits)
 
     block = phase.k_block
-    small = [2**i * 16 for i in range(8)]
-    sides = {a: [t for t in small if t < extent[a]] + [min(small[-1], -(-extent[a] // 16) * 16)] for a in extent}
+    small = [2**i * FRACTAL for i in range(8)]
+    whole = {axis: min(small[-1], -(-size // FRACTAL) * FRACTAL) for axis, size in extent.items()}
+    sides = {axis: [*(side for side in small if side < extent[axis]), whole[axis]] for axis in extent}
     sides = {a: [wanted[a]] if a in wanted else s for a, s in sides.items()}
     out: list[dict[str, int]] = []
     least = wanted.get("k1", block)
@@ -89,7 +91,7 @@ def _planned(phase: Phase, dims: Mapping[str, Any], chip: Chip, option: Mapping[
     used = math.prod(parts.values())
     sizes = {**dims, **tiles, **parts, f"{phase.name}.cores": used}
     reasons = dict.fromkeys(tiles, "the fewest cycles of the tiles that fit")
-    return PhasePlan(phase, chip, sizes, tiles, reasons, used)
+    return PhasePlan(phase, chip, sizes, tiles, reasons, used, frozenset({"cores.cube", *capacities(phase)}))
 
 
 def _bound(plan: PhasePlan) -> int:

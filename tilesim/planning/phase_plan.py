@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tilesim.chip.chip import Chip
+from tilesim.feasibility.inequalities import budget_parameters
 from tilesim.feasibility.placement import Home, place_buffers
-from tilesim.program.buffers import Buffer, Tensor
-from tilesim.program.isa import ROUTES
-from tilesim.program.loop_nest import Kinds, Nest, Nests, Step, cuts, runs, split_loops, totals
+from tilesim.program.buffers import Buffer
+from tilesim.program.isa import SPACES
+from tilesim.program.loop_nest import Kinds, Nest, Nests, cuts, runs
 from tilesim.program.recorder import Phase
-from tilesim.timing.bandwidth import Rates, Traffic, rates, read_together
-from tilesim.timing.bursts import bursts, moved_tensor, paid_bytes, tensor_bytes
-from tilesim.timing.cache_reuse import crossings
+from tilesim.timing.bandwidth import Rates, Traffic, occupancies, rates, total, traffic
 from tilesim.timing.cost import Costs
-from tilesim.timing.pipe_runs import parts as vector_functions
-from tilesim.timing.pipe_runs import queues
 from tilesim.timing.schedule import Scheduler
 
 
@@ -35,6 +32,8 @@ class PhasePlan:
     tiles: Mapping[str, int]
     reasons: Mapping[str, str]
     cores: int
+    tiling_parameters: frozenset[str] = frozenset()
+    """Keys of the chip that tiles and cores rest on; those of a product also on `parameters`, which rank them."""
 
     @functools.cached_property
     def homes(self) -> Mapping[Buffer, Home]:
@@ -47,78 +46,40 @@ class PhasePlan:
         return Nests(self.phase, self.sizes).distinct(self.cores)
 
     @functools.cached_property
-    def moved(self) -> dict[str, int]:
-        """Bytes of each tensor that all cores together read and write in global memory."""
-        return {name: size for name, size in self._traffic.items() if not name.startswith("paid ")}
+    def _share_traffic(self) -> list[tuple[Traffic, int]]:
+        """(traffic of one core, cores) of every distinct share, in the order of `nests`."""
+        of_paths = occupancies(self.chip, self.phase)
+        return [(traffic(nest, of_paths), cores) for nest, _, cores in self.nests]
 
     @functools.cached_property
-    def _traffic(self) -> dict[str, int]:
-        """`moved`, and under "paid ..." what the memory spends on it."""
-        out: dict[str, int] = {}
-        for amounts, (_, _, count) in zip(self._amounts, self.nests, strict=True):
-            for name, size in amounts.items():
-                out[name] = out.get(name, 0) + size * count
-        return out
-
-    @functools.cached_property
-    def _amounts(self) -> list[dict[str, int]]:
-        """What one core of every distinct share moves, and what the memory spends on it."""
-        return [totals(nest, self._amounts_of) for nest, _, _ in self.nests]
-
-    def _amounts_of(self, step: Step) -> dict[str, int]:
-        name = moved_tensor(step)
-        if not name:
-            return {}
-        found = bursts(step)
-        paid = paid_bytes(self.chip, found, ROUTES[step.instr.route][0])
-        return {name: found.total_bytes, f"paid {name}": paid}
+    def traffic(self) -> Traffic:
+        """Reads and writes of all cores together in global memory."""
+        return total(self._share_traffic)
 
     @functools.cached_property
     def rates(self) -> Rates:
-        """What one core gets of global memory."""
-        views = (v for i in self.phase.instructions() for v in (*i.reads(), i.dst))
-        tensors = {v.base.name: v.base for v in views if isinstance(v.base, Tensor)}
-        whole = {name: tensor_bytes(tensor, self.sizes) for name, tensor in tensors.items()}
-        overwritten, uncached = self.phase.kernel.overwrites, self.phase.kernel.uncached
-        split = [loop.name for loop, _ in split_loops(self.phase)]
-        together = read_together(self.phase, split) if self.cores > 1 else set()
-        times = crossings(self.phase, self.sizes, self.chip.memory.l2.size_bytes)
-        reads: dict[str, Traffic] = {}
-        moved = paid = distinct = 0
-        for key, size in self.moved.items():
-            way, name = key.split(" ", 1)
-            once = min(size, whole[name])
-            if way == "read":
-                kept = once if tensors[name].role == "workspace" else 0
-                cached = min(kept, self.chip.memory.l2.absorbed_write_bytes)
-                past = name in uncached
-                crossing = size if past else min(size, round(whole[name] * times[name]))
-                reads[name] = Traffic(size, self._traffic[f"paid {key}"], crossing, cached, name in together, past)
-            else:
-                moved, paid = moved + size, paid + self._traffic[f"paid {key}"]
-                over = overwritten.get(name)
-                distinct += 0 if over in whole and over not in uncached else once
-        return rates(self.chip, self.phase.core_kind, reads, Traffic(moved, paid, distinct), self._active)
+        """The rates of one core in global memory."""
+        return rates(self.chip, self.phase, self.sizes, self.cores, self._share_traffic)
 
     @property
-    def past(self) -> frozenset[str]:
+    def bypassing(self) -> frozenset[str]:
         """Tensors that the phase reads past the L2 cache."""
-        read = {name.removeprefix("read ") for name in self.moved if name.startswith("read ")}
-        return frozenset(read & self.phase.kernel.uncached)
+        return frozenset(self.traffic.reads.keys() & self.phase.kernel.uncached)
 
     @functools.cached_property
-    def _active(self) -> float:
-        """Cores that read at a time, on average: those with less to read leave their share to the others."""
-        each = [sum(v for k, v in amounts.items() if k.startswith("read ")) for amounts in self._amounts]
-        most = max(each, default=0)
-        whole = sum(size * count for size, (_, _, count) in zip(each, self.nests, strict=True))
-        return whole / most if most else max(self.cores, 1)
+    def costs(self) -> Costs:
+        """The prices of its instructions."""
+        return Costs(self.chip, self.phase, self.rates, self.homes)
+
+    @functools.cached_property
+    def parameters(self) -> frozenset[str]:
+        """Keys of the chip that its cycles and its time rest on, as its prices and rates declare them."""
+        return frozenset({*self.costs.parameters, *self.rates.parameters})
 
     @functools.cached_property
     def scheduler(self) -> Scheduler:
         """The schedule of its instructions at their prices."""
-        costs = Costs(self.chip, self.rates, self.homes, vector_functions(self.phase), queues(self.phase))
-        return Scheduler(self.phase, costs.cycles)
+        return Scheduler(self.phase, self.costs.cycles)
 
     @functools.cached_property
     def makespans(self) -> list[int]:
@@ -165,7 +126,7 @@ class PhasePlan:
 
     @functools.cached_property
     def _last(self) -> int:
-        """Which share takes longest."""
+        """The place of the share that takes longest."""
         return max(range(len(self.shares)), key=lambda i: self.shares[i][0])
 
     @functools.cached_property
@@ -174,19 +135,29 @@ class PhasePlan:
         return self.scheduler.busy(self.slowest)
 
     def on(self, chip: Chip) -> PhasePlan:
-        """The same tiles on a chip with other rates and latencies; its cores and memories must be the same."""
-        made = replace(self, chip=chip)
-        made.__dict__.update(nests=self.nests, homes=self.homes)  # what does not depend on prices
-        return made
+        """Return the same tiles on another chip; what rests on no changed parameter is not computed again."""
+        changed, names = self.chip.diff(chip).keys(), {"nests"}
+        if changed.isdisjoint(capacities(self.phase)):
+            names |= {"homes"}
+        if changed.isdisjoint(self.parameters):
+            names |= self.__dict__.keys() - {"homes", *(field.name for field in fields(self))}
+        moved = replace(self, chip=chip)
+        moved.__dict__.update({name: self.__dict__[name] for name in names & self.__dict__.keys()})
+        return moved
 
     def used_bytes(self, memory: str) -> int:
         """Bytes of a memory that buffers take."""
         return max((p.offset + p.bytes * p.slots for p in self.homes.values() if p.space == memory), default=0)
 
 
+def capacities(phase: Phase) -> frozenset[str]:
+    """Keys of the chip that the inequalities of a phase and the places of its buffers rest on."""
+    return frozenset(key for memory in SPACES[phase.core_kind] for key in budget_parameters(phase.kernel, memory))
+
+
 @dataclass(frozen=True)
 class Portion:
-    """What one core gets of an axis: so many tiles, together so many elements."""
+    """The part of an axis that one core gets: tiles, and their elements together."""
 
     tiles: int
     elements: int
@@ -212,15 +183,15 @@ class CoreShare:
 
 
 def core_shares(plan: PhasePlan) -> list[CoreShare]:
-    """Every distinct share of a phase, the one that takes longest first."""
-    found = []
+    """Return every distinct share of a phase, the one that takes longest first."""
+    out = []
     for cycles, first, cores in plan.shares:
         portions = {}
         for cut in cuts(plan.phase, plan.sizes):
             part = cut.part(first)
             portions[cut.loop.name] = _portion(runs(cut.loop, plan.sizes, cut.parts, part) if part >= 0 else ())
-        found.append(CoreShare(first, cores, cycles, portions))
-    return sorted(found, key=lambda share: -share.cycles)
+        out.append(CoreShare(first, cores, cycles, portions))
+    return sorted(out, key=lambda share: -share.cycles)
 
 
 def idle_share(plan: PhasePlan) -> float:

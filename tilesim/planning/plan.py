@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
-from tilesim.feasibility.inequalities import Inequality, budget, inequalities
+from tilesim.feasibility.evaluate import limits_of
+from tilesim.feasibility.inequalities import Inequality, budget
 from tilesim.feasibility.verdict import Verdict, verdict_of
-from tilesim.notebook_repr import Shown
+from tilesim.late_binding import Shown, estimates
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator, VendorTiling
 from tilesim.operators.status import Status
@@ -25,7 +27,7 @@ from tilesim.planning.phase_plan import PhasePlan, core_shares, idle_share
 from tilesim.planning.stage_graph import graph
 from tilesim.planning.vector_tiling import vector_plan
 from tilesim.program.access import refuse_outside
-from tilesim.program.recorder import Kernel
+from tilesim.program.recorder import Kernel, Phase
 from tilesim.timing.bursts import tensor_bytes
 
 if TYPE_CHECKING:
@@ -41,14 +43,24 @@ FIELD_BYTES = 8
 class Plan(Shown):
     """A kernel with every size decided. `workspace` maps its tensors to (offset, bytes), `by_hand` tiles to sizes."""
 
-    call: Call
-    chip: Chip
     verdict: Verdict
     kernel: Kernel
     sizes: Mapping[str, Any]
     phases: tuple[PhasePlan, ...]
     workspace: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     by_hand: Mapping[str, int] = field(default_factory=dict)
+    by_rule: tuple[PhasePlan, ...] = ()
+    """The phases with the vendor's tiles, `phases` themselves without tiles by hand; empty without a public rule."""
+
+    @property
+    def call(self) -> Call:
+        """The call that is planned."""
+        return self.verdict.call
+
+    @property
+    def chip(self) -> Chip:
+        """The chip that it is planned for."""
+        return self.verdict.on
 
     @property
     def operator(self) -> Operator:
@@ -62,41 +74,39 @@ class Plan(Shown):
 
     @property
     def status(self) -> Status | None:
-        """What the vendor's first call returns for its call: success, or there would be no plan."""
+        """The status of the vendor's first call: success, or there would be no plan."""
         return self.verdict.status
 
     @property
     def note(self) -> str:
-        """What else is to be known of it: that the vendor would launch what does not fit, or tile it otherwise."""
-        return "; ".join(text for text in (self.verdict.note, self._other) if text)
+        """Remarks on the plan: the vendor launches what does not fit, or tiles it otherwise."""
+        remarks = [self.verdict.note]
+        if not self.as_vendor:
+            remarks.append(
+                f"{', '.join(f'{n}={v}' for n, v in self.by_hand.items())} by hand is not the vendor's tiling"
+            )
+        return "; ".join(text for text in remarks if text)
 
     @functools.cached_property
     def vendor(self) -> VendorTiling | None:
         """The vendor's tiling, None where its rule is not public."""
-        if self.by_hand:
-            return plan_of(self.call, self.chip).vendor
-        tiles = {name: size for p in self.phases for name, size in p.tiles.items()}
+        tiles = {name: size for p in self.by_rule for name, size in p.tiles.items()}
         return self.operator.tiling(self.call, self.chip, tiles) if self.operator.tiling else None
 
-    @functools.cached_property
-    def _other(self) -> str:
-        """How tiles and cores by hand differ from the vendor's; "" where they do not, or its rule is not public."""
-        if not self.by_hand or self.vendor is None:
-            return ""
-        phases = zip(self.phases, plan_of(self.call, self.chip).phases, strict=True)
-        if all((mine.tiles, mine.cores) == (theirs.tiles, theirs.cores) for mine, theirs in phases):
-            return ""
-        return f"{', '.join(f'{n}={v}' for n, v in self.by_hand.items())} by hand is not the vendor's tiling"
+    @property
+    def as_vendor(self) -> bool:
+        """Whether tiles and cores are the vendor's, as far as its rule is public."""
+        return all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in zip(self.phases, self.by_rule, strict=False))
 
     @property
     def tiling_data(self) -> Mapping[str, int] | None:
         """The vendor's fields in the vendor's order, None where its rule is not public or tiles by hand differ."""
-        return self.vendor.data if self.vendor and not self._other else None
+        return self.vendor.data if self.vendor and self.as_vendor else None
 
     @property
     def tiling_key(self) -> int | None:
         """The key by which the vendor picks a kernel, None as the fields are."""
-        return self.vendor.key if self.vendor and not self._other else None
+        return self.vendor.key if self.vendor and self.as_vendor else None
 
     @property
     def tiling_bytes(self) -> int:
@@ -107,7 +117,7 @@ class Plan(Shown):
     @property
     def block_dim(self) -> int:
         """Blocks of the launch; of a kernel that mixes cores, cube cores with their share of the vector cores."""
-        if self.vendor and not self._other:
+        if self.vendor and self.as_vendor:
             return self.vendor.block_dim
         cube = max((p.cores for p in self.phases if p.phase.core_kind == "cube"), default=0)
         vector = max((p.cores for p in self.phases if p.phase.core_kind == "vector"), default=0)
@@ -139,6 +149,11 @@ class Plan(Shown):
         whole = budget(self.kernel, self.chip, "ub").bind(self.sizes)
         return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
 
+    def on(self, chip: Chip) -> Plan:
+        """Return the same tiles on a chip with other rates and latencies; its cores and memories must be the same."""
+        phases = tuple(phase.on(chip) for phase in self.phases)
+        return replace(self, verdict=replace(self.verdict, on=chip), phases=phases)
+
     @checked
     def graph(self, tiles: int | None = None) -> nx.DiGraph:
         """Its copies and computations as a networkx graph; with `tiles`, so many tiles of every loop told apart."""
@@ -167,10 +182,11 @@ class Plan(Shown):
             "ub_used_bytes": self.ub_used_bytes,
             "ub_available_bytes": self.ub_available_bytes,
             "phases": [_phase_json(phase) for phase in self.phases],
-            **self.known(),
+            **estimates(self),
         }
 
 
+@checked
 def plan(
     op: Operator | str,
     given: Given,
@@ -188,40 +204,58 @@ def plan(
     takes it is planned as the vendor does; its verdict says so. Raises BadOperator for a kernel that leaves a tensor.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    return plan_of(call, chip if isinstance(chip, Chip) else load_chip(chip), tiles)
+    return plan_of(verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)), tiles)
 
 
-def plan_of(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Plan:
-    """The plan of a call that is already made."""
-    verdict = verdict_of(call, chip)
+def plan_of(
+    verdict: Verdict, tiles: Mapping[str, int] | None = None, *, kept: Mapping[Phase, PhasePlan] = MappingProxyType({})
+) -> Plan:
+    """Return the plan of a call that is judged, with phases that are `kept` from another plan of the same kernel.
+
+    Raises what `plan` raises.
+    """
     if verdict.status is None or verdict.status.code:
         raise refusal(verdict)
-    kernel = call.operator.record(call, chip)
-    given = dict(tiles or {})
-    refuse_impossible(kernel, chip, given)
-    fixed = call.operator.tiles(call, chip)
-    tiles = {**fixed, **given}
-    limits = inequalities(kernel, chip)
-    if given:
-        overflow = overflowing(verdict, kernel, limits, tiles, given)
+    call, chip, kernel = verdict.call, verdict.on, verdict.kernel
+    by_hand = dict(tiles or {})
+    refuse_impossible(kernel, chip, by_hand)
+    rule = call.operator.tiles(call, chip)
+    limits = limits_of(call, chip)
+    if by_hand:
+        overflow = overflowing(verdict, kernel, limits, {**rule, **by_hand}, by_hand)
         if overflow is not None:
             raise refusal(overflow)
-    by_phase: dict[str, list[Inequality]] = {}
-    for limit in limits:
-        by_phase.setdefault(limit.phase, []).append(limit)
-    sizes: dict[str, Any] = dict(call.env)
+    sizes, phases = _phases(verdict, limits, rule, by_hand, kept)
+    by_rule: tuple[PhasePlan, ...] = ()
+    if call.operator.tiling:
+        by_rule = _phases(verdict, limits, rule, {}, {})[1] if by_hand else phases
+    return Plan(verdict, kernel, sizes, phases, _workspace(kernel, sizes), by_hand, by_rule)
+
+
+def _phases(
+    verdict: Verdict,
+    limits: Sequence[Inequality],
+    rule: Mapping[str, int],
+    by_hand: Mapping[str, int],
+    kept: Mapping[Phase, PhasePlan],
+) -> tuple[dict[str, Any], tuple[PhasePlan, ...]]:
+    """Return all sizes, and the phases in order: a later one may depend on the cores of those before it."""
+    sizes: dict[str, Any] = dict(verdict.call.env)
     phases = []
-    for phase in kernel.phases:
-        make = cube_plan if phase.core_kind == "cube" else vector_plan
-        made = make(phase, sizes, chip, by_phase.get(phase.name, []), of_phase(phase, tiles))
-        refuse_outside(phase, made.sizes)
-        hand = of_phase(phase, given)
-        reasons = {n: "by hand" if n in hand else why for n, why in made.reasons.items()}
-        reasons |= {n: "the vendor's rule" for n, why in reasons.items() if why == "given"}
-        made = replace(made, reasons=reasons)
-        sizes[f"{phase.name}.cores"] = made.cores
-        phases.append(made)
-    return Plan(call, chip, verdict, kernel, sizes, tuple(phases), _workspace(kernel, sizes), given)
+    for phase in verdict.kernel.phases:
+        planned = kept.get(phase)
+        if planned is None:
+            make = cube_plan if phase.core_kind == "cube" else vector_plan
+            of = [limit for limit in limits if limit.phase == phase.name]
+            planned = make(phase, sizes, verdict.on, of, of_phase(phase, {**rule, **by_hand}))
+            refuse_outside(phase, planned.sizes)
+            hand = of_phase(phase, by_hand)
+            reasons = {n: "by hand" if n in hand else why for n, why in planned.reasons.items()}
+            reasons |= {n: "the vendor's rule" for n, why in reasons.items() if why == "given"}
+            planned = replace(planned, reasons=reasons)
+        sizes[f"{phase.name}.cores"] = planned.cores
+        phases.append(planned)
+    return sizes, tuple(phases)
 
 
 def refusal(verdict: Verdict) -> TilesimError:
@@ -233,10 +267,10 @@ def refusal(verdict: Verdict) -> TilesimError:
         error = Refused(verdict.operator, [str(rule) for rule in verdict.broken])
     else:
         worst = verdict.failing[0]
-        mine = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
+        terms = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
         where = f"phase '{worst.phase}' of " if verdict.tiles else ""
         subject, remedies = f"{where}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
-        error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=mine, remedies=remedies)
+        error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=terms, remedies=remedies)
     error.verdict = verdict
     return error
 

@@ -1,13 +1,16 @@
-"""Document me."""
+"""A plan of the same call on a changed chip, made from the one that there is: what the change does not touch stays."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from tilesim.chip.chip import Chip
+from tilesim.feasibility.verdict import Verdict
+from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan, plan_of
+from tilesim.program.recorder import Phase
 
 NOT_OF_CUBES: Final = (
     "vector.",
@@ -44,34 +47,25 @@ CHANGING_TILES: Final = ("memory.ub.", "memory.l1.", "memory.l0", "cores.", "til
 """Figures that decide which tiles there are."""
 
 
-def replanned(base: Plan, chip: Chip, changed: Iterable[str]) -> Plan:
-    """The plan of the same call and tiles by hand on a chip that differs in the figures `changed` only.
+def replan_of(verdict: Verdict, base: Plan, changed: Collection[str]) -> Plan:
+    """Return the plan of a verdict whose chip differs from that of `base` in the parameters `changed` only.
 
-    It is as `planned` would make it; what does not depend on those figures is taken over, with all that has been
-    computed of it. Raises what `planned` does.
+    Call and tiles by hand are those of `base`, and the plan is the one that `plan_of` makes; phases that the parameters
+    do not touch are kept, with all that has been computed of them. Raises what `plan_of` raises.
     """
-    changed = tuple(changed)
-    return _taken_over(base, chip, changed, _tiles(base, _untouched(changed) & {"cube"}))
+    kept = _untouched(base, changed) if verdict.kernel is base.kernel else {}
+    return plan_of(verdict, base.by_hand, kept=kept)
 
 
-def _untouched(changed: Sequence[str]) -> set[str]:
-    """The kinds of cores whose phases do not depend on figures."""
+def reprice_of(base: Plan, chip: Chip, changed: Collection[str]) -> Plan:
+    """Return the tiles of `base` on a chip that differs in the parameters `changed` only, none of CHANGING_TILES."""
+    kept = _untouched(base, changed)
+    phases = tuple(kept.get(one.phase) or one.on(chip) for one in base.phases)
+    return replace(base, verdict=replace(base.verdict, on=chip), phases=phases)
+
+
+def _untouched(base: Plan, changed: Collection[str]) -> dict[Phase, PhasePlan]:
+    """Return the phases of a plan that do not depend on parameters."""
     apart = {"cube": NOT_OF_CUBES, "vector": NOT_OF_VECTORS}
-    return {kind for kind, figures in apart.items() if all(key.startswith(figures) for key in changed)}
-
-
-def _tiles(base: Plan, kinds: set[str]) -> dict[str, int]:
-    """The tile sizes of the phases of some kinds of cores, to fix them in another plan."""
-    phases = [one for one in base.phases if one.phase.core_kind in kinds]
-    return {f"{one.phase.name}.{tile}": size for one in phases for tile, size in one.tiles.items()}
-
-
-def _taken_over(base: Plan, chip: Chip, changed: Sequence[str], tiles: Mapping[str, int]) -> Plan:
-    """The plan on a changed chip with some tiles fixed, and the phases of `base` that the change does not touch."""
-    made = plan_of(base.call, chip, {**tiles, **base.by_hand})
-    if made.kernel is not base.kernel:
-        return plan_of(base.call, chip, base.by_hand)
-    kinds = _untouched(changed)
-    kept = {one.phase: one for one in base.phases if one.phase.core_kind in kinds}
-    phases = tuple(kept.get(one.phase, one) for one in made.phases)
-    return dataclasses.replace(made, phases=phases, by_hand=base.by_hand)
+    kinds = {kind for kind, others in apart.items() if all(key.startswith(others) for key in changed)}
+    return {one.phase: one for one in base.phases if one.phase.core_kind in kinds}

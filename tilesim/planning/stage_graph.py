@@ -18,8 +18,8 @@ from tilesim.program.dependences import Dependency, Flow, first, tour
 from tilesim.program.isa import COPIES, ISA
 from tilesim.program.loop_nest import Nest, Sizes, Step, TileRun
 from tilesim.program.recorder import Instr, Kernel, walk
-from tilesim.timing.bursts import tensor_bytes
-from tilesim.timing.cost import bursts, passed_bytes
+from tilesim.timing.bursts import bursts, tensor_bytes
+from tilesim.timing.cost import passed_bytes
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -7,40 +7,50 @@ from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
-from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.phase_plan import PhasePlan, capacities
 from tilesim.program.loop_nest import split_loops
 from tilesim.program.recorder import Loop, Phase
+from tilesim.timing.parameters import Parameters
 
 
 def vector_plan(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
 ) -> PhasePlan:
-    """The plan of a vector phase: the largest tiles that fit; `wanted` fixes tiles and "cores" by hand."""
-    limits = list(limits)
-    available = wanted.get("cores", chip.cores.vector)
+    """Return the plan of a vector phase with the largest tiles that fit; `wanted` fixes tiles and "cores" by hand."""
+    limits, parameters = list(limits), Parameters(chip)
+    cores = parameters.whole("cores.vector")
+    available = wanted.get("cores", cores)
     sizes = {**dims, **{name: wanted[name] for name in phase.tiles if name in wanted}}
     tiles: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for tile in phase.tiles.values():
         users = [loop for loop in phase.loops() if tile.name in loop.tile.names()]
         longest = max((_longest_share(loop, sizes, available) for loop in users), default=1)
-        about = {**sizes, "copy_bytes": chip.tiling.copy_bytes, "vector_cores": available}
-        cap = longest if tile.cap is None else max(1, min(longest, int(tile.cap.bind(about))))
+        cap = longest
+        if tile.cap is not None:
+            of_chip = {"vector_cores": available}
+            if "copy_bytes" in tile.cap.names():
+                of_chip["copy_bytes"] = parameters.whole("tiling.copy_bytes")
+            cap = max(1, min(longest, int(tile.cap.bind({**sizes, **of_chip}))))
         cap = -(-cap // tile.multiple_of) * tile.multiple_of  # alignments rely on it
         if tile.name in wanted:
             tiles[tile.name], reasons[tile.name] = wanted[tile.name], "given"
         else:
-            found = min((q.largest(tile.name, sizes, cap, tile.multiple_of) for q in limits), default=cap)
-            tiles[tile.name] = max(found, tile.multiple_of)
+            largest = min((q.largest(tile.name, sizes, cap, tile.multiple_of) for q in limits), default=cap)
+            tiles[tile.name] = max(largest, tile.multiple_of)
             reasons[tile.name] = (
                 "the whole axis of a core's share"
-                if found >= longest
+                if largest >= longest
                 else tile.cap_reason or f"at most {tile.cap}"
-                if found == cap
+                if largest == cap
                 else "the largest that fits"
             )
-            if any(loop.even for loop in users):  # equal tiles need no more than the largest of them
-                tiles[tile.name] = -(-longest // -(-longest // tiles[tile.name]))
+            if any(loop.even or loop.split == "cyclic" for loop in users):
+                equal = -(-longest // -(-longest // tiles[tile.name]))
+                equal = -(-equal // tile.multiple_of) * tile.multiple_of
+                if equal < largest < cap:
+                    reasons[tile.name] = "equal tiles, as few as fit"
+                tiles[tile.name] = equal
         sizes[tile.name] = tiles[tile.name]
     used = 0
     for loop, _ in split_loops(phase):
@@ -48,7 +58,8 @@ def vector_plan(
         sizes[f"{phase.name}.cores.{loop.name}"] = parts
         used = max(used, parts)
     sizes[f"{phase.name}.cores"] = max(used, 1)
-    return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1))
+    rests_on = frozenset({*parameters.keys, *capacities(phase)})
+    return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1), rests_on)
 
 
 def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:

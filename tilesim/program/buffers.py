@@ -11,9 +11,7 @@ from typing import Any
 from tilesim.program import dtypes
 from tilesim.program.isa import Shape
 from tilesim.program.sizes import ONE, ZERO, Size, align, ceil_div
-
-BLOCK_BYTES = 32
-"""The unit of on-chip allocation and of a row's pitch. Source: vendor's data block, `AICoreSpec.ubblock_size`."""
+from tilesim.program.units import BLOCK_BYTES
 
 
 @dataclass(frozen=True)

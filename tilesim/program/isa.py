@@ -159,7 +159,7 @@ def _row_max(out: Array, x: Array) -> None:
 
 
 def _matmul_add(out: Array, a: Array, b: Array) -> None:
-    """Adds a @ b in float32; operands come padded to 16 in m and n, since BLAS sums a single row in another order."""
+    """Add a @ b in float32; operands are padded to fractals in m and n, as BLAS sums a single row in another order."""
     np.add(out, np.matmul(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)), out=out)
 
 

@@ -314,17 +314,13 @@ def _inside(loop: Loop) -> set[Loop]:
     return found
 
 
-def totals(nest: Nest, amount: Callable[[Step], Mapping[str, int]]) -> dict[str, int]:
-    """The sums over all executed instructions of what `amount` says of one."""
-    out: dict[str, int] = {}
+def executed(nest: Nest, times: int = 1) -> Iterator[tuple[Step, int]]:
+    """(step, number of executions) of a nest that runs `times` times; a step of several tiles comes several times."""
     for item in nest:
         if isinstance(item, Step):
-            part, times = amount(item), 1
+            yield item, times
         else:
-            part, times = totals(item.body, amount), item.times
-        for name, value in part.items():
-            out[name] = out.get(name, 0) + value * times
-    return out
+            yield from executed(item.body, times * item.times)
 
 
 def steps(nest: Nest) -> Iterator[Step]:

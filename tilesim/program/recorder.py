@@ -12,7 +12,7 @@ broadcasting, an uninitialised read, a wrong memory, a buffer written both in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
@@ -296,7 +296,7 @@ class Kernel:
     options: Mapping[str, bool]
     tensors: Mapping[str, Tensor | None]
     family: str = ""
-    variant: str = ""
+    variant: Hashable = ""
     registers: int = 0
     """Vector registers of a core; 0 where vector instructions work on the unified buffer."""
     counted_from: str = "visible"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilesim.planning.plan import Plan
 from tilesim.render.program_lines import ListedBuffer, ListedPhase, listed_phases
-from tilesim.simulation.timeline import Timeline, simulate
+from tilesim.simulation.timeline import Timeline, timeline_of
 from tilesim.text import GAP, TextColumn, blocks, wrapped
 
 CODE, COLUMN = 64, 11
@@ -27,7 +27,7 @@ def listing(plan: Plan, *, where: bool = True, width: int | None = None) -> list
 
     With `width`, longer lines go on in another, words and numbers whole; without, long code ends in an ellipsis.
     """
-    timeline = simulate(plan)
+    timeline = timeline_of(plan)
     lines = wrapped(f"{plan.kernel.name} on {plan.chip.name}, {plan.kernel.dtype}: {_dims(plan)}", width)
     for one in listed_phases(timeline):
         lines += ["", *_Text(one, where=where, width=width).lines()]
@@ -38,7 +38,7 @@ def listing(plan: Plan, *, where: bool = True, width: int | None = None) -> list
 
 def listing_json(plan: Plan) -> dict[str, Any]:
     """The listing as plain data: phases with their lines, totals and buffers, then the times; `lines` is its text."""
-    timeline = simulate(plan)
+    timeline = timeline_of(plan)
     return {
         "operator": plan.operator.name,
         "chip": plan.chip.name,
@@ -111,8 +111,8 @@ class _Text:
         if len(spent.shares) > 1:
             yield f"cycles of cores: {', '.join(f'{cores} cores {cycles:,}' for cycles, cores in spent.shares)}"
         yield f"{spent.idle_share:.1%} of the chip's {spent.chip_cores} {spent.core_kind} cores idle"
-        past = ", ".join(sorted(self.listed.plan.past))
-        note = f"; {past} past the L2 cache" if past else ""
+        bypassing = ", ".join(sorted(self.listed.plan.bypassing))
+        note = f"; {bypassing} past the L2 cache" if bypassing else ""
         yield f"reads {spent.read_bytes:,} B, writes {spent.write_bytes:,} B of global memory{note}"
         for name, size in self.listed.plan.tiles.items():
             reason = self.listed.plan.reasons.get(name, "")

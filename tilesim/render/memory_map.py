@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilesim.feasibility.evaluate import kernel_of
 from tilesim.feasibility.inequalities import EvaluatedInequality, budget
 from tilesim.feasibility.verdict import Verdict
 from tilesim.planning.phase_plan import PhasePlan
@@ -86,7 +87,7 @@ def memory_map_of(plan: PhasePlan, memory: str) -> MemoryMap:
 def needed(verdict: Verdict, balance: EvaluatedInequality) -> MemoryMap:
     """The map that an inequality asks for at the smallest tiles, whether it fits or not."""
     call = verdict.nonempty_call
-    kernel = call.operator.record(call, verdict.on)
+    kernel = kernel_of(call, verdict.on)
     phase = next(p for p in kernel.phases if p.name == balance.phase)
     env = {**balance.inequality.minimum, **call.env}
     kinds, taken, offset = kinds_of(phase), [], 0

@@ -20,7 +20,7 @@ from tilesim.measured.error_bands import known_accuracy
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.simulation.events import Event, event_count, widest
-from tilesim.simulation.timeline import PhaseTime, Timeline, simulate
+from tilesim.simulation.timeline import PhaseTime, Timeline, timeline_of
 from tilesim.text import several
 
 LANES = {
@@ -64,7 +64,7 @@ def trace(
     the whole run if it has no more than `most_events` instructions, else the widest windows that do not. `cores` are
     numbers of cores of either kind; without, one of every distinct share. "otherData" says what was left out.
     """
-    timeline = what if isinstance(what, Timeline) else simulate(what)
+    timeline = what if isinstance(what, Timeline) else timeline_of(what)
     phases = timeline.plan.phases
     chosen = {kind: _cores(phases, kind, cores) for kind in dict.fromkeys(p.phase.core_kind for p in phases)}
 

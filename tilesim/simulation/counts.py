@@ -17,9 +17,10 @@ from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.program.buffers import View
 from tilesim.program.isa import COPIES, ISA, ROUTES
-from tilesim.program.loop_nest import Nest, Nests, Step, TileRun
+from tilesim.program.loop_nest import Nest, Nests, Step, TileRun, executed
 from tilesim.program.recorder import Instr
-from tilesim.timing.cost import bursts, vector_bytes
+from tilesim.timing.bursts import bursts
+from tilesim.timing.cost import vector_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def _counted(plan: Plan, nests: Iterable[tuple[PhasePlan, Nest, int]]) -> Counts
     lines: dict[Instr, CountLine] = {}
     vendor: dict[str, int] = {}
     for phase, nest, cores in nests:
-        for step, times in _executed(nest, cores):
+        for step, times in executed(nest, cores):
             one = work(step, width)
             count = Count(times, one.vectors * times, one.bursts * times, one.bytes * times)
             known = lines.get(step.instr)
@@ -172,22 +173,13 @@ def _counted(plan: Plan, nests: Iterable[tuple[PhasePlan, Nest, int]]) -> Counts
     return Counts(tuple(lines.values()), vendor)
 
 
-def _executed(nest: Nest, times: int) -> Iterator[tuple[Step, int]]:
-    """(step, how often it runs) of a nest; a step of several tiles comes several times."""
-    for item in nest:
-        if isinstance(item, Step):
-            yield item, times
-        else:
-            yield from _executed(item.body, times * item.times)
-
-
 def work(step: Step, width_bytes: int) -> Work:
     """What one run of an instruction passes, in vectors of `width_bytes`."""
     instr, sizes = step.instr, step.sizes
     rows = math.prod(int(s.bind(sizes)) for s in instr.dst.shape[:-1])
     if instr.op in COPIES:
-        found = bursts(step)
-        return Work(instr, rows, 0, found.count, found.total_bytes)
+        runs = bursts(step)
+        return Work(instr, rows, 0, runs.count, runs.total_bytes)
     if ISA[instr.op].pipe != "v":
         return Work(instr, rows, 0, 0, 0)
     views = [instr.dst, *(s for s in instr.src if isinstance(s, View) and s.shape)]

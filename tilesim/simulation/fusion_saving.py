@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tilesim.arguments import checked
 from tilesim.errors import BadInput, TilesimError
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.operator import Call
 from tilesim.planning.plan import Plan, plan_of
-from tilesim.simulation.timeline import simulate
+from tilesim.simulation.timeline import timeline_of
 
 COMPOSITE: Final = "composite"
 """The route of a plan of several launches."""
@@ -55,6 +57,7 @@ class Saving:
         return {name: getattr(self, name).to_json() for name in ("composite", "fused", "saved")}
 
 
+@checked
 def fusion_saving(plan: Plan) -> Saving:
     """What the operator's own kernel would save on the chip of a composite's plan, by the kernel's own tiling rule.
 
@@ -70,7 +73,7 @@ def fusion_saving(plan: Plan) -> Saving:
     if call.dtype not in dtypes:
         raise BadInput("fusion", [f"the kernel takes {', '.join(dtypes)}; given {call.dtype}"])
     alone = Call(fused, call.dtype, call.specs, call.options, call.attributes, call.solution)
-    one = plan_of(alone, plan.chip)
+    one = plan_of(verdict_of(alone, plan.chip))
     return Saving(_toll(plan), _toll(one), one)
 
 
@@ -83,7 +86,7 @@ def fusing_json(plan: Plan) -> dict[str, Any] | None:
 
 
 def _toll(plan: Plan) -> RouteCost:
-    times = simulate(plan)
-    moved = sum(size for phase in plan.phases for size in phase.moved.values())
+    times = timeline_of(plan)
+    moved = sum(phase.traffic.bytes for phase in plan.phases)
     launches = len(plan.phases) if plan.kernel.launches else min(len(plan.phases), 1)
     return RouteCost(times.cycles, times.time_us, moved, launches)

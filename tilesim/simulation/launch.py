@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tilesim.chip.chip import Chip
 from tilesim.operators.operator import Operator
 from tilesim.planning.plan import Plan
+from tilesim.timing.parameters import Parameters
 
 LAUNCH = "launch"
 """The table of what a launch takes whose operator has no fixed time of its own."""
@@ -24,8 +25,8 @@ class Launches:
     """The time of each, in order, the tiling data included."""
     tiling_us: float
     """What each takes to read its tiling data; 0 where a fixed time has it, or where their size is not known."""
-    figures: tuple[str, ...]
-    """Keys of the chip's figures that the times are from."""
+    parameters: tuple[str, ...]
+    """Keys of the chip that the times rest on."""
 
     @property
     def total_us(self) -> float:
@@ -42,16 +43,16 @@ class Launches:
 
 
 def launches(plan: Plan, *, library: bool = True) -> Launches:
-    """The launches of a plan; without `library` by the chip's own figures for every operator, as a sample has it."""
-    chip = plan.chip
-    entry = library_entry(chip, plan.operator) if library and plan.phases and not plan.kernel.launches else ""
+    """The launches of a plan; without `library` by the chip's launch table for every operator, as a sample has it."""
+    parameters = Parameters(plan.chip)
+    entry = library_entry(plan.chip, plan.operator) if library and plan.phases and not plan.kernel.launches else ""
     if entry:
         table = f"kernels.{entry}"
-        return Launches(table, (chip.kernels[entry].fixed_us,), 0.0, (f"{table}.fixed_us",))
-    blocks = [one.cores for one in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
-    tiling_us, latency = _tiling(plan)
-    each = tuple(launch_us(chip, count) + tiling_us for count in blocks)
-    return Launches(LAUNCH, each, tiling_us, ("launch.base_us", "launch.block_us", *latency))
+        return Launches(table, (parameters[f"{table}.fixed_us"],), 0.0, parameters.keys)
+    blocks = [phase.cores for phase in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
+    alone = [launch_us(parameters, count) for count in blocks]
+    tiling_us = _tiling_us(plan, parameters)
+    return Launches(LAUNCH, tuple(us + tiling_us for us in alone), tiling_us, parameters.keys)
 
 
 def library_entry(chip: Chip, op: Operator) -> str:
@@ -64,21 +65,20 @@ def library_entry(chip: Chip, op: Operator) -> str:
     return next((name for name in chip.kernels if op.runs_as(name)), "")
 
 
-def launch_us(chip: Chip, blocks: int) -> float:
-    """What the launch of so many blocks takes by the chip's own figures."""
-    return chip.launch.base_us + chip.launch.block_us * max(blocks - 1, 0)
+def launch_us(parameters: Parameters, blocks: int) -> float:
+    """Microseconds of the launch of so many blocks by the chip's launch table."""
+    return parameters["launch.base_us"] + parameters["launch.block_us"] * max(blocks - 1, 0)
 
 
-def _tiling(plan: Plan) -> tuple[float, tuple[str, ...]]:
-    """What a core takes to read its tiling data [us], and the figures that this is from.
+def _tiling_us(plan: Plan, parameters: Parameters) -> float:
+    """Microseconds in which a core reads its tiling data.
 
     Every line waits as long as a copy of the first phase's cores does, which is a guess: nobody published how long the
     scalar unit waits.
     """
     lines = -(-plan.tiling_bytes // LINE_BYTES)
     if not lines:
-        return 0.0, ()
+        return 0.0
     kind = plan.phases[0].phase.core_kind
     path = "gm_l1" if kind == "cube" else "gm_ub"
-    cycles = lines * plan.chip.copies.path(path).latency_cycles
-    return cycles / plan.chip.clock.hz(kind) * 1e6, (f"copy.{path}.latency_cycles", f"clock.{kind}_hz")
+    return lines * parameters[f"copy.{path}.latency_cycles"] / parameters[f"clock.{kind}_hz"] * 1e6

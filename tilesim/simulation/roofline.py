@@ -12,15 +12,16 @@ from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.planning.phase_plan import PhasePlan
+from tilesim.planning.plan import Plan
 from tilesim.program import dtypes
 from tilesim.program.buffers import View
-from tilesim.program.loop_nest import Step, totals
+from tilesim.program.loop_nest import Step, executed
 from tilesim.simulation.timeline import Timeline
+from tilesim.timing.cost import MACS
+from tilesim.timing.parameters import Parameters
 
 ELEMENT_BYTES = 4
 """The vector roof is for elements of 4 bytes."""
-MACS = {1: "macs_per_cycle_8bit", 2: "macs_per_cycle_16bit"}
-"""Bytes of an operand -> the figure of the cube."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Roof:
     """Empty for a memory."""
     per_s: float
     keys: tuple[str, ...]
-    """The figures of the chip that it is made of."""
+    """Keys of the chip that it is made of."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class RooflinePoint:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Roofs of a chip and the phases of a plan that compute and move something."""
+    """The roofs of a chip, and the phases of a plan that compute and move something."""
 
     roofs: tuple[Roof, ...]
     points: tuple[RooflinePoint, ...]
@@ -91,15 +92,14 @@ class Roofline:
 def roofline(timeline: Timeline) -> Roofline:
     """The roofs and points of a plan with its times."""
     plans = timeline.plan.phases
-    chip = timeline.plan.chip
     kinds = dict.fromkeys(p.phase.core_kind for p in plans)
     roofs = [
-        Roof("global memory", "", chip.memory.gm.read_bytes_per_s, ("memory.gm.read_bytes_per_s",)),
-        Roof("L2 cache", "", chip.memory.l2.read_bytes_per_s, ("memory.l2.read_bytes_per_s",)),
-        *(_compute(chip, kind, timeline) for kind in kinds),
+        _memory_roof("global memory", timeline.plan.chip, "memory.gm.read_bytes_per_s"),
+        _memory_roof("L2 cache", timeline.plan.chip, "memory.l2.read_bytes_per_s"),
+        *(_vector_roof(timeline.plan) if kind == "vector" else _cube_roof(timeline.plan) for kind in kinds),
     ]
     points = [
-        RooflinePoint(one.phase.name, one.phase.core_kind, operations(one), sum(one.moved.values()), spent.time_us)
+        RooflinePoint(one.phase.name, one.phase.core_kind, operations(one), one.traffic.bytes, spent.time_us)
         for one, spent in zip(plans, timeline.phases, strict=True)
     ]
     return Roofline(tuple(roofs), tuple(p for p in points if p.operations and p.bytes and p.time_us))
@@ -107,27 +107,40 @@ def roofline(timeline: Timeline) -> Roofline:
 
 def operations(plan: PhasePlan) -> int:
     """Operations of a phase, of all cores."""
-    return sum(totals(nest, _work).get("operations", 0) * cores for nest, _, cores in plan.nests)
+    return sum(_work(step) * times for nest, _, cores in plan.nests for step, times in executed(nest, cores))
 
 
-def _work(step: Step) -> dict[str, int]:
+def _work(step: Step) -> int:
+    """Operations of one instruction."""
     instr = step.instr
     if instr.pipe == "v":
         shapes = [instr.dst.shape, *(s.shape for s in instr.src if isinstance(s, View))]
-        return {"operations": max(math.prod(int(n.bind(step.sizes)) for n in shape) for shape in shapes)}
+        return max(math.prod(int(n.bind(step.sizes)) for n in shape) for shape in shapes)
     if instr.op == "mmad":
         a, b = (v for v in instr.src if isinstance(v, View))
         m, k = (int(n.bind(step.sizes)) for n in a.shape)
-        return {"operations": 2 * m * k * int(b.shape[1].bind(step.sizes))}
-    return {}
+        return 2 * m * k * int(b.shape[1].bind(step.sizes))
+    return 0
 
 
-def _compute(chip: Chip, kind: str, timeline: Timeline) -> Roof:
-    """All cores of a kind at their best: a vector of 256 bytes a cycle, or the cube at its rate for the dtype."""
-    if kind == "vector":
-        per_cycle: float = chip.vector.width_bytes // ELEMENT_BYTES
-        keys = ("cores.vector", "clock.vector_hz", "vector.width_bytes")
-        return Roof("vector cores", kind, chip.cores.vector * chip.clock.vector_hz * per_cycle, keys)
-    figure = MACS.get(dtypes.itemsize(timeline.plan.kernel.dtype), "macs_per_cycle_32bit")
-    per_s = 2 * chip.cores.cube * chip.clock.cube_hz * float(getattr(chip.cube, figure))
-    return Roof("cube cores", kind, per_s, ("cores.cube", "clock.cube_hz", f"cube.{figure}"))
+def _memory_roof(name: str, chip: Chip, key: str) -> Roof:
+    """The roof of a memory, at the rate that a parameter of the chip states."""
+    parameters = Parameters(chip)
+    return Roof(name, "", parameters[key], parameters.keys)
+
+
+def _vector_roof(plan: Plan) -> Roof:
+    """All vector cores at their best: one vector a cycle."""
+    parameters = Parameters(plan.chip)
+    per_s = parameters["cores.vector"] * parameters["clock.vector_hz"]
+    return Roof(
+        "vector cores", "vector", per_s * (parameters.whole("vector.width_bytes") // ELEMENT_BYTES), parameters.keys
+    )
+
+
+def _cube_roof(plan: Plan) -> Roof:
+    """All cube cores at the rate of the plan's dtype, a multiply and an add counted apart."""
+    parameters = Parameters(plan.chip)
+    per_s = 2 * parameters["cores.cube"] * parameters["clock.cube_hz"]
+    rate = MACS.get(dtypes.itemsize(plan.kernel.dtype), "macs_per_cycle_32bit")
+    return Roof("cube cores", "cube", per_s * parameters[f"cube.{rate}"], parameters.keys)

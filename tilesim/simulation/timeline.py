@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
-from tilesim.notebook_repr import Shown
+from tilesim.late_binding import Shown, estimates
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.program.dependences import is_pattern, trips
@@ -16,7 +17,6 @@ from tilesim.program.loop_nest import Nest, TileRun
 from tilesim.program.recorder import Loop
 from tilesim.simulation.events import Event, phase_events, widest
 from tilesim.simulation.launch import LAUNCH, Launches, launches
-from tilesim.simulation.provenance import figures_used
 
 LATENCY_SHARE = 1.15
 """A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
@@ -158,17 +158,17 @@ class Timeline(Shown):
         return f"{longest.name}: latency ({pipe} busy {part}, waits {why}), {share}"
 
     @functools.cached_property
-    def figures(self) -> frozenset[str]:
-        """Keys of the chip's figures that the times depend on."""
-        of_phases = (key for one in self.plan.phases for key in figures_used(one))
-        return frozenset([*of_phases, *self.launch.figures, *(["launch.sync_us"] if self.sync_us else [])])
+    def parameters(self) -> frozenset[str]:
+        """Keys of the chip that the times rest on: of its cores, and those that prices, launch and syncs declare."""
+        of_phases = (key for one in self.plan.phases for key in (f"cores.{one.phase.core_kind}", *one.parameters))
+        return frozenset([*of_phases, *self.launch.parameters, *(["launch.sync_us"] if self.sync_us else [])])
 
     @property
     def rests_on(self) -> dict[str, tuple[str, ...]]:
         """Status -> keys of the chip's figures that the times use and that are fitted, guessed or set by hand."""
         found: dict[str, list[str]] = {status: [] for status in SECONDARY}
         for figure in self.plan.chip.figures():
-            if figure.key in self.figures and figure.status in found:
+            if figure.key in self.parameters and figure.status in found:
                 found[figure.status].append(figure.key)
         return {status: tuple(keys) for status, keys in found.items() if keys}
 
@@ -258,7 +258,7 @@ class Timeline(Shown):
             "estimate": self.estimate,
             "rests_on": {status: list(names) for status, names in self.rests_on.items()},
             "phases": [phase.to_json() for phase in self.phases],
-            **self.known(),
+            **estimates(self),
         }
 
     def _plan_of(self, name: str) -> PhasePlan:
@@ -268,6 +268,7 @@ class Timeline(Shown):
         raise KeyError(f"no phase {name!r}; there are: {', '.join(p.phase.name for p in self.plan.phases)}")
 
 
+@checked
 def simulate(plan: Plan) -> Timeline:
     """The timeline of a plan: exact under the chip's prices, whatever the number of tiles.
 
@@ -275,6 +276,11 @@ def simulate(plan: Plan) -> Timeline:
     table of the vendor's kernels has that fixed time, which includes the launch; others have the chip's launch and, if
     their size is known, the reading of the tiling data.
     """
+    return timeline_of(plan)
+
+
+def timeline_of(plan: Plan) -> Timeline:
+    """Return the timeline of a plan."""
     chip = plan.chip
     launch = launches(plan)
     at, synced, phases = 0.0, 0.0, []
@@ -303,8 +309,8 @@ def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
         shares=tuple((cycles, cores) for cycles, _, cores in plan.shares),
         chip_cores=chip.cores.cube if kind == "cube" else chip.cores.vector,
         waves=max((waves(nest) for nest, _, _ in plan.nests), default=0),
-        read_bytes=sum(size for name, size in plan.moved.items() if name.startswith("read ")),
-        write_bytes=sum(size for name, size in plan.moved.items() if name.startswith("write ")),
+        read_bytes=plan.traffic.read_bytes,
+        write_bytes=plan.traffic.written_bytes,
     )
 
 

@@ -1,18 +1,97 @@
-"""What copies ask of global memory: bursts, bytes, and the rate that each core gets while a phase runs."""
+"""Traffic of a phase in global memory, and the rate that it leaves each core while the phase runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilesim.chip.chip import Chip
 from tilesim.program.buffers import Tensor
+from tilesim.program.isa import COPIES, ROUTES
+from tilesim.program.loop_nest import Nest, Sizes, executed, split_loops
 from tilesim.program.recorder import Phase
+from tilesim.timing.bursts import Occupancy, bursts, tensor_bytes
+from tilesim.timing.cache_reuse import dram_fetches
+from tilesim.timing.parameters import Parameters
 
 MIXED = 0.25
 """Writes by reads from which on reads take as long as beside as many writes; a guess, as nobody measured between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Bytes that copies move, and the bytes of an ideal copy that occupies the memory as long."""
+
+    bytes: int = 0
+    occupied_bytes: int = 0
+
+    def __add__(self, other: Moved) -> Moved:
+        """Both together."""
+        return Moved(self.bytes + other.bytes, self.occupied_bytes + other.occupied_bytes)
+
+    def __mul__(self, times: int) -> Moved:
+        """The same so many times."""
+        return Moved(self.bytes * times, self.occupied_bytes * times)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Reads and writes of global memory, by tensor."""
+
+    reads: Mapping[str, Moved]
+    writes: Mapping[str, Moved]
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that are read of all tensors."""
+        return sum(moved.bytes for moved in self.reads.values())
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that are written to all tensors."""
+        return sum(moved.bytes for moved in self.writes.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of both directions."""
+        return self.read_bytes + self.written_bytes
+
+
+def occupancies(chip: Chip, phase: Phase) -> Mapping[str, Occupancy]:
+    """The occupancy of every path between global memory and the cores that a phase copies along."""
+    routes = dict.fromkeys(instr.route for instr in phase.instructions() if instr.op in COPIES)
+    paths = (ROUTES[route][0] for route in routes if "gm" in route)
+    return {path: Occupancy(chip, path) for path in paths}
+
+
+def traffic(nest: Nest, of_paths: Mapping[str, Occupancy]) -> Traffic:
+    """The traffic of one core; `of_paths` are the occupancies of its phase."""
+    reads: dict[str, Moved] = {}
+    writes: dict[str, Moved] = {}
+    for step, times in executed(nest):
+        instr = step.instr
+        if instr.op not in COPIES or "gm" not in instr.route:
+            continue
+        source, _ = instr.route
+        (tensor,) = (view.base.name for view in (*instr.reads(), instr.dst) if view.space == "gm")
+        runs = bursts(step)
+        moved = Moved(runs.total_bytes, of_paths[ROUTES[instr.route][0]].bytes(runs))
+        side = reads if source == "gm" else writes
+        side[tensor] = side.get(tensor, Moved()) + moved * times
+    return Traffic(reads, writes)
+
+
+def total(shares: Iterable[tuple[Traffic, int]]) -> Traffic:
+    """The traffic of all cores, from that of one core of every share and the number of its cores."""
+    reads: dict[str, Moved] = {}
+    writes: dict[str, Moved] = {}
+    for share, cores in shares:
+        for side, part in ((reads, share.reads), (writes, share.writes)):
+            for tensor, moved in part.items():
+                side[tensor] = side.get(tensor, Moved()) + moved * cores
+    return Traffic(reads, writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,124 +101,185 @@ class Rates:
     read: Mapping[str, float] = field(default_factory=dict)
     """Of every tensor that is read."""
     write: float = math.inf
-    together: frozenset[str] = frozenset()
+    same_address: frozenset[str] = frozenset()
     """Tensors of which all cores read the same addresses of the cache at the same time."""
     floor_cycles: int = 0
     """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
-    missed: Mapping[str, float] = field(default_factory=dict)
+    miss_rate: Mapping[str, float] = field(default_factory=dict)
     """Of every tensor that is read, the share of the reads that the cache does not hold: 0 to 1."""
+    parameters: tuple[str, ...] = ()
+    """Keys of the chip that the rates rest on beside those of the occupancies."""
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """What a phase reads of one tensor, or writes to all: `moved` bytes, for which the memory spends `paid`.
+class Stream:
+    """Reads of one tensor, or writes to all.
 
-    `distinct` of them are no repetition that the cache still holds (of writes, also not where something was read),
-    `cached` of these are in the cache already; `together` says that all cores read the same addresses at the same time,
-    `past` that the reads go past the cache.
+    `distinct_bytes` are no repetition that the cache still holds (of writes, also not where something was read),
+    `cached_bytes` of these are in the cache already; with `same_address` all cores read the same addresses at the same
+    time, and with `bypasses_l2` the reads go past the cache.
     """
 
-    moved: int
-    paid: int
-    distinct: int
-    cached: int = 0
-    together: bool = False
-    past: bool = False
+    moved: Moved
+    distinct_bytes: int
+    cached_bytes: int = 0
+    same_address: bool = False
+    bypasses_l2: bool = False
 
     @property
-    def missed(self) -> float:
+    def miss_rate(self) -> float:
         """The share of what is read that the cache does not hold: 0 to 1."""
-        return (self.distinct - self.cached) / self.moved
+        return (self.distinct_bytes - self.cached_bytes) / self.moved.bytes
 
     @property
-    def crossing(self) -> float:
-        """What global memory spends on the reads [bytes of an ideal copy]."""
-        return self.missed * self.paid
+    def dram_bytes(self) -> float:
+        """Bytes of an ideal copy for which the reads occupy global memory."""
+        return self.miss_rate * self.moved.occupied_bytes
 
     @property
-    def hits(self) -> int:
-        """What is read of the cache [bytes]."""
-        return self.moved - self.distinct + self.cached
+    def hit_bytes(self) -> int:
+        """Bytes that are read of the cache."""
+        return self.moved.bytes - self.distinct_bytes + self.cached_bytes
 
 
-class _Written(NamedTuple):
-    """What the cache takes for the writes that it absorbs, and global memory for the others [s]."""
+class _WriteSeconds(NamedTuple):
+    """Seconds of the writes that the cache absorbs, and of the others, which global memory takes."""
 
     absorbed: float
     drained: float
 
 
-def rates(chip: Chip, core_kind: str, reads: Mapping[str, Traffic], writes: Traffic, active: float) -> Rates:
-    """What one of `active` cores gets of global memory.
+def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[tuple[Traffic, int]]) -> Rates:
+    """The rates of one core; `shares` are the traffic of one core of every distinct share, and its cores.
 
-    Distinct bytes cross global memory and repeated reads hit the cache, which also absorbs a share of the writes, the
-    larger the more of what goes through it is written. What is read past it leaves it to the others.
+    Distinct bytes come from global memory and repeated reads hit the cache, which also absorbs a share of the writes,
+    the larger the more of what goes through it is written. Reads that bypass the cache leave it to the others.
     """
-    l2, hz, cube = chip.memory.l2, chip.clock.hz(core_kind), core_kind == "cube"
-    hit, one_core = (l2.l1_read_bytes_per_s, l2.core_l1_read_bytes_per_s) if cube else (l2.read_bytes_per_s, math.inf)
-    reads = {name: t for name, t in reads.items() if t.moved}
-    filled = sum(t.distinct for t in reads.values() if not t.past)
-    past, beside = _seconds_a_byte(chip, core_kind, writes.moved, filled)
-    crossing = {name: t.crossing * (past if t.past else beside) for name, t in reads.items()}
-    written = _write_seconds(chip, writes, filled)
-    both = written.absorbed + written.drained
-    share = writes.paid / both / active / hz if both else math.inf
+    parameters, cube = Parameters(chip), phase.core_kind == "cube"
+    traffic_of_all = total(shares)
+    hz = parameters[f"clock.{phase.core_kind}_hz"]
+    reads = _reads(phase, sizes, cores, traffic_of_all.reads, parameters)
+    writes = _writes(phase, sizes, traffic_of_all)
+    through = {name: read for name, read in reads.items() if not read.bypasses_l2}
+    filled_bytes = sum(read.distinct_bytes for read in through.values())
+    hit = one_core = math.inf
+    if through:
+        hit = parameters["memory.l2.l1_read_bytes_per_s" if cube else "memory.l2.read_bytes_per_s"]
+        one_core = parameters["memory.l2.core_l1_read_bytes_per_s"] if cube else math.inf
+    dram: dict[str, float] = {}
+    if reads:
+        bypassing, filling = _seconds_a_byte(parameters, phase.core_kind, writes.moved.bytes, filled_bytes)
+        dram = {name: read.dram_bytes * (bypassing if read.bypasses_l2 else filling) for name, read in reads.items()}
+    written, write = _WriteSeconds(0.0, 0.0), math.inf
+    active = _active(cores, shares)
+    if writes.moved.bytes:
+        written = _write_seconds(parameters, writes, filled_bytes)
+        # The results of products leave in bursts with long pauses, in which the cache passes them on.
+        write = (
+            parameters["memory.l2.write_bytes_per_s"] / active / hz
+            if cube
+            else writes.moved.occupied_bytes / (written.absorbed + written.drained) / active / hz
+        )
+    # The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, and
+    # absorbs writes in turn with that; what bypasses it takes global memory alone.
+    passed = max(sum(dram[name] for name in through), sum(read.moved.bytes for read in through.values()) / hit)
+    floor_s = max(sum(dram.values()), passed + written.absorbed) + written.drained
     return Rates(
         read={
-            name: t.paid / hz / (crossing[name] * active + t.hits * max(active / hit, 1 / one_core))
-            for name, t in reads.items()
+            name: read.moved.occupied_bytes
+            / hz
+            / (dram[name] * active + read.hit_bytes * max(active / hit, 1 / one_core))
+            for name, read in reads.items()
         },
-        # The results of products leave in bursts with long pauses, in which the cache passes them on.
-        write=l2.write_bytes_per_s / active / hz if cube else share,
-        together=frozenset(name for name, t in reads.items() if t.together and not t.past),
-        floor_cycles=math.floor(_floor_seconds(reads, crossing, written, hit) * hz),
-        missed={name: t.missed for name, t in reads.items()},
+        write=write,
+        same_address=frozenset(name for name, read in through.items() if read.same_address),
+        floor_cycles=math.floor(floor_s * hz),
+        miss_rate={name: read.miss_rate for name, read in reads.items()},
+        parameters=parameters.keys,
     )
 
 
-def _floor_seconds(
-    reads: Mapping[str, Traffic], crossing: Mapping[str, float], written: _Written, hit_bytes_per_s: float
-) -> float:
-    """The longer of what global memory reads, and of what the cache passes and absorbs, then what is written to memory.
+def _reads(
+    phase: Phase, sizes: Sizes, cores: int, moved: Mapping[str, Moved], parameters: Parameters
+) -> dict[str, Stream]:
+    """The reads of every tensor of which anything is read."""
+    tensors, bypassing = _tensors(phase), phase.kernel.uncached
+    same_address = same_address_reads(phase) if cores > 1 else set()
+    fetches: Mapping[str, float] = {}
+    if moved.keys() - bypassing:
+        fetches = dram_fetches(phase, sizes, parameters.whole("memory.l2.size_bytes"))
+    streams = {}
+    for name, of_tensor in moved.items():
+        whole = tensor_bytes(tensors[name], sizes)
+        distinct = of_tensor.bytes if name in bypassing else min(of_tensor.bytes, round(whole * fetches[name]))
+        cached = 0
+        if tensors[name].role == "workspace":
+            cached = min(of_tensor.bytes, whole, parameters.whole("memory.l2.absorbed_write_bytes"))
+        if of_tensor.bytes:
+            streams[name] = Stream(of_tensor, distinct, cached, name in same_address, name in bypassing)
+    return streams
 
-    The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, and
-    absorbs writes in turn with that; what is read past it takes global memory alone.
-    """
-    through = [name for name, t in reads.items() if not t.past]
-    passed = max(sum(crossing[n] for n in through), sum(reads[n].moved for n in through) / hit_bytes_per_s)
-    return max(sum(crossing.values()), passed + written.absorbed) + written.drained
+
+def _writes(phase: Phase, sizes: Sizes, moved: Traffic) -> Stream:
+    """The writes to all tensors; those over what was read into the cache are not distinct."""
+    tensors, kernel = _tensors(phase), phase.kernel
+    distinct = 0
+    for name, of_tensor in moved.writes.items():
+        over = kernel.overwrites.get(name)
+        if over not in tensors or over in kernel.uncached:
+            distinct += min(of_tensor.bytes, tensor_bytes(tensors[name], sizes))
+    return Stream(sum(moved.writes.values(), start=Moved()), distinct)
 
 
-def _seconds_a_byte(chip: Chip, core_kind: str, written: int, filled: int) -> tuple[float, float]:
-    """What global memory takes for a byte that is read past the cache, and for one that fills it [s].
+def _tensors(phase: Phase) -> dict[str, Tensor]:
+    """The tensors that a phase touches, by name."""
+    views = (view for instr in phase.instructions() for view in (*instr.reads(), instr.dst))
+    return {view.base.name: view.base for view in views if isinstance(view.base, Tensor)}
+
+
+def _active(cores: int, shares: Sequence[tuple[Traffic, int]]) -> float:
+    """Cores that read at a time, on average: those with less to read leave their share to the others."""
+    most = max((share.read_bytes for share, _ in shares), default=0)
+    return sum(share.read_bytes * count for share, count in shares) / most if most else max(cores, 1)
+
+
+def _seconds_a_byte(
+    parameters: Parameters, core_kind: str, written_bytes: int, filled_bytes: int
+) -> tuple[float, float]:
+    """Seconds that global memory takes for a byte that is read past the cache, and for one that fills it.
 
     The vector cores' reads are slower beside writes: where they fill the cache, others have to leave it.
     """
-    gm = chip.memory.gm
     if core_kind == "cube":
-        return 1 / gm.cube_read_bytes_per_s, 1 / gm.cube_read_bytes_per_s
-    mixed = min(1.0, written / filled / MIXED) if filled else 1.0
-    return 1 / gm.read_alone_bytes_per_s, (1 - mixed) / gm.read_alone_bytes_per_s + mixed / gm.read_bytes_per_s
+        seconds = 1 / parameters["memory.gm.cube_read_bytes_per_s"]
+        return seconds, seconds
+    alone = 1 / parameters["memory.gm.read_alone_bytes_per_s"]
+    if not written_bytes or not filled_bytes:
+        return alone, alone
+    mixed = min(1.0, written_bytes / filled_bytes / MIXED)
+    beside_writes = (1 - mixed) / parameters["memory.gm.read_alone_bytes_per_s"]
+    return alone, beside_writes + mixed / parameters["memory.gm.read_bytes_per_s"]
 
 
-def _write_seconds(chip: Chip, writes: Traffic, filled: int) -> _Written:
-    """The seconds of the writes beside so many bytes of reads that fill the cache."""
-    if not writes.moved:
-        return _Written(0.0, 0.0)
-    gm, l2 = chip.memory.gm, chip.memory.l2
-    dirty = min(1.0, writes.moved / (filled + writes.distinct))
-    absorbed = min(writes.moved, 2 * dirty * l2.absorbed_write_bytes)
-    # What is paid beyond the bytes is the rest of lines, from global memory although the cache takes the write.
-    return _Written(absorbed / l2.write_bytes_per_s, (writes.paid - absorbed) / gm.write_bytes_per_s)
+def _write_seconds(parameters: Parameters, writes: Stream, filled_bytes: int) -> _WriteSeconds:
+    """Seconds of the writes beside so many bytes of reads that fill the cache."""
+    dirty = min(1.0, writes.moved.bytes / (filled_bytes + writes.distinct_bytes))
+    absorbed = min(writes.moved.bytes, 2 * dirty * parameters["memory.l2.absorbed_write_bytes"])
+    # What is occupied beyond the bytes is the rest of lines, from global memory although the cache takes the write.
+    drained = writes.moved.occupied_bytes - absorbed
+    return _WriteSeconds(
+        absorbed / parameters["memory.l2.write_bytes_per_s"], drained / parameters["memory.gm.write_bytes_per_s"]
+    )
 
 
-def read_together(phase: Phase, shared: Iterable[str]) -> set[str]:
-    """The tensors of which every core reads the same addresses in order; `shared` are the names of the split loops."""
-    moving = {f"{name}.{what}" for name in shared for what in ("start", "index", "row")} | {f"{phase.name}.core"}
-    found: dict[str, bool] = {}
+def same_address_reads(phase: Phase) -> set[str]:
+    """The tensors of which every core reads the same addresses in order: no view moves along with a split loop."""
+    split = (loop.name for loop, _ in split_loops(phase))
+    moving = {f"{name}.{what}" for name in split for what in ("start", "index", "row")} | {f"{phase.name}.core"}
+    same: dict[str, bool] = {}
     for instr in phase.instructions():
         for view in instr.reads():
             if isinstance(view.base, Tensor):
-                here = not any(start.names() & moving for start in view.starts)
-                found[view.base.name] = found.get(view.base.name, True) and here
-    return {name for name, here in found.items() if here}
+                still = not any(start.names() & moving for start in view.starts)
+                same[view.base.name] = same.get(view.base.name, True) and still
+    return {name for name, still in same.items() if still}

@@ -1,4 +1,4 @@
-"""Document me."""
+"""Bursts: the runs of contiguous bytes by which a copy meets global memory, and what the memory spends on them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.chip.tables import MemoryCopy
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, Tensor, View
-from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.sizes import Size
+from tilesim.timing.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,7 @@ class Bursts:
 def bursts(step: Step) -> Bursts:
     """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
     instr = step.instr
-    source = instr.src[0]
-    views = [v for v in (source, instr.dst) if isinstance(v, View)]
+    views = [v for v in (instr.src[0], instr.dst) if isinstance(v, View)]
     outside = next((v for v in views if v.space == "gm"), None)
     side = outside or instr.dst
     item = dtypes.itemsize(side.dtype)
@@ -51,23 +49,23 @@ def _contiguous(view: View, sizes: Sizes) -> int:
     """Elements that follow each other without a gap."""
     full = [s.bind(sizes) for s in _stored(view)]
     run = 1
-    for size, all_of_it in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
+    for size, extent in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
         run *= size
-        if size != all_of_it:
+        if size != extent:
             break
     return int(run)
 
 
 def _alignment(view: View, sizes: Sizes, run: int) -> int:
     """Elements of a tensor that divide the place at which every run of a copy starts, wherever the loops are."""
-    found = 0
+    divisor = 0
     inside = outside = 1
     for start, size, full in zip(reversed(view.starts), reversed(view.sizes), reversed(view.base.shape), strict=True):
         if inside >= run and size.bind(sizes) > 1:  # several runs, this far apart
-            found = math.gcd(found, outside)
-        found = math.gcd(found, _granule(start, sizes) * outside)
+            divisor = math.gcd(divisor, outside)
+        divisor = math.gcd(divisor, _granule(start, sizes) * outside)
         inside, outside = inside * size.bind(sizes), outside * full.bind(sizes)
-    return found
+    return divisor
 
 
 def _granule(start: Size, sizes: Sizes) -> int:
@@ -90,28 +88,28 @@ def _stored(view: View) -> Sequence[Size]:
     return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
 
 
-def moved_tensor(step: Step) -> str:
-    """What a copy does with global memory, "read x" or "write x" of a tensor; "" for other instructions."""
-    if step.instr.op not in COPIES:
-        return ""
-    source = step.instr.src[0]
-    if isinstance(source, View) and source.space == "gm":
-        return f"read {source.base.name}"
-    return f"write {step.instr.dst.base.name}" if step.instr.dst.space == "gm" else ""
-
-
 def tensor_bytes(tensor: Buffer | Tensor, sizes: Sizes) -> int:
     """Bytes of a tensor at the sizes of a plan."""
     return math.prod(int(s.bind(sizes)) for s in tensor.shape) * dtypes.itemsize(tensor.dtype)
 
 
-def paid_bytes(chip: Chip, runs: Bursts, route: str) -> int:
-    """What the memory spends on the bursts of a copy, in bytes of an ideal copy."""
-    figures = chip.copies.path(route)
-    unit = figures.burst_align_bytes
-    stretch = 1.0
-    if isinstance(figures, MemoryCopy) and runs.align_bytes % figures.request_bytes:
-        stretch = figures.unaligned_stretch
-    if runs.count == 1:
-        return math.ceil(-(-runs.bytes // unit) * unit * stretch)
-    return math.ceil(runs.count * (runs.bytes * stretch + figures.burst_gap_bytes))
+class Occupancy:
+    """The time for which global memory is occupied by the bursts of a path, in bytes of an ideal copy."""
+
+    def __init__(self, chip: Chip, path: str) -> None:
+        parameters, table = Parameters(chip), f"copy.{path}"
+        self._align_bytes = parameters.whole(f"{table}.burst_align_bytes")
+        self._gap_bytes = parameters[f"{table}.burst_gap_bytes"]
+        self._request_bytes, self._stretch = 1, 1.0
+        if f"{table}.request_bytes" in parameters:
+            self._request_bytes = parameters.whole(f"{table}.request_bytes")
+            self._stretch = parameters[f"{table}.unaligned_stretch"]
+        self.parameters = parameters.keys
+        """Keys of the chip that it rests on."""
+
+    def bytes(self, runs: Bursts) -> int:
+        """Bytes of an ideal copy that takes the memory as long as these bursts do."""
+        stretch = self._stretch if runs.align_bytes % self._request_bytes else 1.0
+        if runs.count == 1:
+            return math.ceil(-(-runs.bytes // self._align_bytes) * self._align_bytes * stretch)
+        return math.ceil(runs.count * (runs.bytes * stretch + self._gap_bytes))

@@ -1,4 +1,4 @@
-"""How often what a phase reads crosses global memory: once where the cache keeps it until it is read again.
+"""Fetches from global memory of what a phase reads: one where the cache keeps it until it is read again.
 
 A loop that does not move along a tensor reads the same part of it in every iteration. The part is still in the cache if
 all that the cores touch in one iteration fits there; of what does not fit, as large a share of the part is gone.
@@ -37,13 +37,13 @@ class Touch:
         return {loop for axis in range(len(self.view.starts)) for loop in self.along(axis)}
 
 
-def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, float]:
-    """How often each tensor that a phase reads crosses global memory while it runs; 1 where the cache keeps it."""
+def dram_fetches(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, float]:
+    """Number of times that a phase fetches each tensor from global memory; 1 where the cache keeps it."""
     reads, writes = _copies(phase)
     touches = (*reads, *writes)
-    found = dict.fromkeys((read.view.base.name for read in reads), 1.0)
+    fetches = dict.fromkeys((read.view.base.name for read in reads), 1.0)
     if sum(tensor_bytes(base, sizes) for base in {touch.view.base for touch in touches}) <= cache_bytes:
-        return found
+        return fetches
     sizes = full_tiles(phase.loops(), sizes)
     for read in reads:
         times = 1.0
@@ -53,8 +53,8 @@ def crossings(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, floa
                 touched = _footprint(touches, loop, depth, phase, sizes)
                 times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
         name = read.view.base.name
-        found[name] = max(found[name], times)
-    return found
+        fetches[name] = max(fetches[name], times)
+    return fetches
 
 
 @functools.lru_cache(maxsize=256)

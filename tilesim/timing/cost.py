@@ -1,4 +1,4 @@
-"""The price of one instruction in core cycles, from the chip's figures and the sizes of its tile.
+"""The price of one instruction in core cycles, from parameters of the chip and the sizes of its tile.
 
 Within a phase the price of an instruction is a constant of its tile sizes, and an integer, so that schedules are exact.
 """
@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final, Protocol
 
 from tilesim.chip.chip import Chip
-from tilesim.chip.tables import MemoryCopy, UnifiedBuffer
 from tilesim.feasibility.placement import Home
 from tilesim.program import dtypes
-from tilesim.program.buffers import BLOCK_BYTES, Buffer, View
+from tilesim.program.buffers import Buffer, View
 from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
-from tilesim.program.recorder import Instr
+from tilesim.program.recorder import Instr, Phase
+from tilesim.program.units import BLOCK_BYTES, FRACTAL
 from tilesim.timing.bandwidth import Rates
-from tilesim.timing.bursts import Bursts, bursts, paid_bytes
-from tilesim.timing.pipe_runs import Part, Queue
+from tilesim.timing.bursts import Occupancy, bursts
+from tilesim.timing.parameters import Parameters
+from tilesim.timing.pipe_runs import Part, Queue, parts, queues
 
-__all__ = ["Bursts", "Costs", "Rates", "bursts", "vector_bytes"]
-
-FRACTAL = 16
-"""The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
-LONG_BYTES = 8
+SLOPES: Final = {1: "cycles_per_vector_8bit", 2: "cycles_per_vector_16bit"}
+"""Bytes of an element -> the slope of a cost class; wider elements have the one of 4 bytes."""
+MACS: Final = {1: "macs_per_cycle_8bit", 2: "macs_per_cycle_16bit"}
+"""Bytes of an operand -> the rate of the cube; wider operands have the one of 4 bytes."""
+LONG_BYTES: Final = 8
 """Bytes of an element of 64 bits."""
 
 
@@ -63,86 +65,107 @@ def _passed(step: Step, width: int) -> tuple[int, int]:
     return passed, math.prod(source[:-1]) * -(-source[-1] * dtypes.itemsize(views[-1].dtype) // width)
 
 
+class Price(Protocol):
+    """The price of one instruction; `parameters` are the keys of the chip that it rests on."""
+
+    parameters: tuple[str, ...]
+
+    def cycles(self, step: Step) -> float:
+        """Cycles that the instruction holds its pipe at the sizes of a tile."""
+
+
 class Costs:
     """The prices of a phase's instructions on a chip.
 
-    `rates` is what a core gets of global memory, `homes` the buffer map whose addresses decide bank conflicts, `parts`
-    what instructions pay of vector functions, `queued` the run of copies that each copy is in.
+    `rates` is what a core gets of global memory, `homes` the buffer map whose addresses decide bank conflicts.
     """
 
-    def __init__(
-        self,
-        chip: Chip,
-        rates: Rates | None = None,
-        homes: Mapping[Buffer, Home] | None = None,
-        parts: Mapping[Instr, Part] | None = None,
-        queued: Mapping[Instr, Queue] | None = None,
-    ) -> None:
-        self.chip = chip
-        self.rates = rates or Rates()
-        self.homes = homes or {}
-        self.parts = parts or {}
-        self.queued = queued or {}
+    def __init__(self, chip: Chip, phase: Phase, rates: Rates, homes: Mapping[Buffer, Home]) -> None:
+        functions, stretches = parts(phase), queues(phase)
+        self._prices: dict[Instr, Price] = {}
+        for instr in phase.instructions():
+            if instr.op in COPIES:
+                self._prices[instr] = CopyPrice(chip, instr, rates, stretches.get(instr))
+            elif instr.pipe == "m":
+                self._prices[instr] = CubePrice(chip, instr)
+            else:
+                self._prices[instr] = VectorPrice(chip, instr, homes, functions.get(instr))
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Keys of the chip that the prices rest on."""
+        return frozenset(key for price in self._prices.values() for key in price.parameters)
 
     def cycles(self, step: Step) -> int:
-        """Cycles that the instruction holds its pipe."""
-        row = ISA[step.instr.op]
-        if step.instr.op in COPIES:
-            cycles = self._copy(step)
-        elif row.pipe == "m":
-            cycles = self._cube(step)
-        else:
-            cycles = self._vector(step, row.cost)
+        """Whole cycles that the instruction holds its pipe."""
+        cycles = self._prices[step.instr].cycles(step)
         return max(1, round(cycles)) if cycles else 0
 
-    # ---------------------------------------------------------------- vector unit
-    def _vector(self, step: Step, cost: str) -> float:
-        figures, overhead = self.chip.cost.of(cost), self.chip.overhead
-        instr, sizes = step.instr, step.sizes
-        views = _operands(instr)
-        item = max(dtypes.itemsize(v.dtype) for v in views)
-        width = self.chip.vector.width_bytes
-        passed, vectors = _passed(step, width)
-        slope = figures.slope(item)
-        if cost == "binary" and overhead.conflict_cycles_per_vector and self._conflict(views[1:], sizes, passed):
-            slope += overhead.conflict_cycles_per_vector
-        in_registers = any(v.space == REGISTERS for v in views)
-        head = 0.0 if in_registers and instr.op not in ("vld", "vst") else figures.head_cycles
-        cycles: float = head + slope * vectors
-        if passed > width and passed % width and not in_registers:
-            cycles += overhead.count_mode_cycles
-        if item == LONG_BYTES and cost != "move":
-            cycles += overhead.cycles_per_64bit_element * (passed // LONG_BYTES)
-        return cycles + self._call(instr, sizes)
 
-    def _call(self, instr: Instr, sizes: Sizes) -> float:
-        """What the instruction pays of its vector function."""
-        overhead, part = self.chip.overhead, self.parts.get(instr)
-        if part is None or not overhead.call_cycles:
+class VectorPrice:
+    """A head, a slope for every vector that the instruction passes, and its part of a vector function."""
+
+    def __init__(self, chip: Chip, instr: Instr, homes: Mapping[Buffer, Home], part: Part | None) -> None:
+        parameters, cost = Parameters(chip), ISA[instr.op].cost
+        self._views = _operands(instr)
+        self._homes, self._part = homes, part
+        item = max(dtypes.itemsize(view.dtype) for view in self._views)
+        in_registers = any(view.space == REGISTERS for view in self._views)
+        self._width = parameters.whole("vector.width_bytes")
+        self._head = self._count_mode = self._long = self._conflict = self._call = self._operand = 0.0
+        if not in_registers or instr.op in ("vld", "vst"):
+            self._head = parameters[f"cost.{cost}.head_cycles"]
+        self._slope = parameters[f"cost.{cost}.{SLOPES.get(item, 'cycles_per_vector')}"]
+        if not in_registers:
+            self._count_mode = parameters["overhead.count_mode_cycles"]
+        if item == LONG_BYTES and cost != "move":
+            self._long = parameters["overhead.cycles_per_64bit_element"]
+        if cost == "binary" and len(self._views) == 3:
+            self._conflict = parameters["overhead.conflict_cycles_per_vector"]
+        if self._conflict:
+            self._bank_groups = parameters.whole("memory.ub.bank_groups")
+        if part is not None:
+            self._call = parameters["overhead.call_cycles"]
+        if part is not None and self._call and any(view.space != REGISTERS for view in part.operands):
+            self._operand = parameters["overhead.operand_cycles_per_vector"]
+        self.parameters = parameters.keys
+
+    def cycles(self, step: Step) -> float:
+        """Cycles of the instruction."""
+        passed, vectors = _passed(step, self._width)
+        slope = self._slope
+        if self._conflict and self._collides(step.sizes, passed):
+            slope += self._conflict
+        cycles = self._head + slope * vectors
+        if passed > self._width and passed % self._width:
+            cycles += self._count_mode
+        cycles += self._long * (passed // LONG_BYTES)
+        return cycles + self._of_function(step.sizes)
+
+    def _of_function(self, sizes: Sizes) -> float:
+        """Cycles that the instruction pays of its vector function; none where the chip has no such functions."""
+        if self._part is None or not self._call:
             return 0.0
         cycles = 0.0
-        if part.calls is not None:
-            trips = math.prod(loop.trips(sizes) for loop in part.calls)
-            cycles += overhead.call_cycles / max(trips, 1)
-        for view in part.operands:
+        if self._part.calls is not None:
+            trips = math.prod(loop.trips(sizes) for loop in self._part.calls)
+            cycles += self._call / max(trips, 1)
+        for view in self._part.operands:
             if view.space != REGISTERS:
-                elements = vector_bytes(view, sizes, self.chip.vector.width_bytes) / dtypes.itemsize(view.dtype)
-                registers = -(-elements * part.width_bytes // self.chip.vector.width_bytes)
-                cycles += overhead.operand_cycles_per_vector * registers
+                elements = vector_bytes(view, sizes, self._width) / dtypes.itemsize(view.dtype)
+                cycles += self._operand * -(-elements * self._part.width_bytes // self._width)
         return cycles
 
-    def _conflict(self, sources: list[View], sizes: Sizes, passed: int) -> bool:
-        """Whether two sources are read from the same bank group, in any of their slots."""
-        if len(sources) != 2:
-            return False
-        first, second = (self._addresses(v, sizes) for v in sources)
-        length = min(passed, self.chip.vector.width_bytes)
+    def _collides(self, sizes: Sizes, passed: int) -> bool:
+        """Whether the two sources are read from the same bank group, in any of their slots."""
+        first, second = (self._addresses(view, sizes) for view in self._views[1:])
+        length = min(passed, self._width)
         pairs = [(first[i % len(first)], second[i % len(second)]) for i in range(max(len(first), len(second)))]
-        return any(collide(self.chip.memory.ub, a, b, length) for a, b in pairs)
+        return any(collide(self._bank_groups, a, b, length) for a, b in pairs)
 
     def _addresses(self, view: View, sizes: Sizes) -> list[int]:
         """Where a view starts in each slot of its buffer [bytes]; what depends on a loop's position counts as 0."""
-        home = self.homes.get(view.base) if isinstance(view.base, Buffer) else None
+        home = self._homes.get(view.base) if isinstance(view.base, Buffer) else None
         if home is None:
             return [0]
         offset, pitch = 0, dtypes.itemsize(view.dtype)
@@ -152,64 +175,89 @@ class Costs:
             pitch *= full.bind(sizes)
         return [home.offset + offset + slot * home.bytes for slot in range(home.slots)]
 
-    # ---------------------------------------------------------------- copies and the cube unit
-    def _copy(self, step: Step) -> float:
-        route, _ = ROUTES[step.instr.route]
-        figures = self.chip.copies.path(route)
+
+class CopyPrice:
+    """`max(latency + bytes / rate, bytes / peak)` or more, by the bursts and the core's share of global memory.
+
+    Of a queue of copies the first takes what it takes alone, the others what they take behind one another.
+    """
+
+    def __init__(self, chip: Chip, instr: Instr, rates: Rates, queue: Queue | None) -> None:
+        parameters, path = Parameters(chip), ROUTES[instr.route][0]
+        table, from_memory = f"copy.{path}", instr.route[0] == "gm"
+        source = instr.src[0].base.name if isinstance(instr.src[0], View) else ""
+        self._queue = queue
+        self._latency = parameters[f"{table}.latency_cycles"]
+        self._rate = parameters[f"{table}.bytes_per_cycle"]
+        self._peak = parameters[f"{table}.peak_bytes_per_cycle"]
+        self._align_bytes = parameters.whole(f"{table}.burst_align_bytes")
+        self._issue = parameters[f"{table}.issue_cycles"]
+        self._setup = self._burst = self._partial_burst = self._in_flight_bytes = 0.0
+        self._share, self._stretch = math.inf, 1.0
+        self._occupancy: Occupancy | None = None
+        if "gm" in instr.route:
+            self._occupancy = Occupancy(chip, path)
+            self._share = rates.read.get(source, math.inf) if from_memory else rates.write
+            self._setup = parameters[f"{table}.burst_setup_cycles"]
+            self._burst = parameters[f"{table}.burst_cycles"]
+            self._partial_burst = parameters[f"{table}.partial_burst_cycles"]
+        if from_memory:
+            self._latency += parameters["memory.gm.miss_cycles"] * rates.miss_rate.get(source, 1.0)
+        if from_memory and source in rates.same_address:
+            self._stretch = parameters[f"memory.l2.same_address_{'l1' if path == 'gm_l1' else 'ub'}_stretch"]
+        if f"{table}.in_flight_bytes" in parameters:
+            self._in_flight_bytes = parameters[f"{table}.in_flight_bytes"]
+        self.parameters = (*parameters.keys, *(self._occupancy.parameters if self._occupancy else ()))
+
+    def cycles(self, step: Step) -> float:
+        """Cycles of the copy."""
         runs = bursts(step)
-        share, latency = math.inf, figures.latency_cycles
-        source = step.instr.src[0]
-        if isinstance(source, View) and source.space == "gm":
-            share = self.rates.read.get(source.base.name, math.inf)
-            latency += self.chip.memory.gm.miss_cycles * self.rates.missed.get(source.base.name, 1.0)
-        elif step.instr.dst.space == "gm":
-            share = self.rates.write
-        stretch = self._together(source.base.name, route) if isinstance(source, View) else 1.0
-        size = runs.count * -(-runs.bytes // figures.burst_align_bytes) * figures.burst_align_bytes
-        burst = figures.partial_burst_cycles if runs.bytes % BLOCK_BYTES else figures.burst_cycles
+        size = runs.count * -(-runs.bytes // self._align_bytes) * self._align_bytes
         several = runs.count if runs.count > 1 else 0
-        setup = figures.burst_setup_cycles * several
-        alone = latency + size / figures.bytes_per_cycle
-        together = max(1.0, figures.in_flight_bytes / size) if isinstance(figures, MemoryCopy) else 1.0
+        burst = self._partial_burst if runs.bytes % BLOCK_BYTES else self._burst
+        occupied_bytes = self._occupancy.bytes(runs) if self._occupancy else 0
+        alone = self._latency + size / self._rate
         behind = max(
-            (size / figures.peak_bytes_per_cycle + setup) * stretch,
-            paid_bytes(self.chip, runs, route) / share * stretch,
-            figures.issue_cycles,
-            burst * several * stretch,
-            alone / together,
+            (size / self._peak + self._setup * several) * self._stretch,
+            occupied_bytes / self._share * self._stretch,
+            self._issue,
+            burst * several * self._stretch,
+            alone / max(1.0, self._in_flight_bytes / size),
         )
-        queue = self.queued.get(step.instr)
-        # The first of a queue takes what it takes alone, the others what they take behind one another.
-        return behind + max(0.0, alone - behind) / (queue.copies(step.sizes) if queue else 1)
+        return behind + max(0.0, alone - behind) / (self._queue.copies(step.sizes) if self._queue else 1)
 
-    def _together(self, tensor: str, route: str) -> float:
-        """How much longer a copy takes because all cores read the same addresses at the same time."""
-        l2 = self.chip.memory.l2
-        if tensor not in self.rates.together:
-            return 1.0
-        return l2.same_address_l1_stretch if route == "gm_l1" else l2.same_address_ub_stretch
 
-    def _cube(self, step: Step) -> float:
-        if step.instr.op == "clear":
+class CubePrice:
+    """A head and the multiply-adds of whole fractals at the rate of the cube; clearing sums takes no cycles."""
+
+    def __init__(self, chip: Chip, instr: Instr) -> None:
+        parameters = Parameters(chip)
+        self._factors: tuple[View, ...] = ()
+        if instr.op == "mmad":
+            self._factors = tuple(view for view in instr.src if isinstance(view, View))
+            self._head = parameters["cube.head_cycles"]
+            rate = MACS.get(dtypes.itemsize(self._factors[0].dtype), "macs_per_cycle_32bit")
+            self._macs_per_cycle = parameters[f"cube.{rate}"]
+        self.parameters = parameters.keys
+
+    def cycles(self, step: Step) -> float:
+        """Cycles of the product."""
+        if not self._factors:
             return 0.0
-        a, b = (v for v in step.instr.src if isinstance(v, View))
-        (m, k), n = (s.bind(step.sizes) for s in a.shape), b.shape[1].bind(step.sizes)
-        macs: int = math.prod(-(-x // FRACTAL) * FRACTAL for x in (m, n, k))
-        cube = self.chip.cube
-        rate = {1: cube.macs_per_cycle_8bit, 2: cube.macs_per_cycle_16bit}.get(
-            dtypes.itemsize(a.dtype), cube.macs_per_cycle_32bit
-        )
-        return cube.head_cycles + macs / rate
+        a, b = self._factors
+        (m, k), n = (size.bind(step.sizes) for size in a.shape), b.shape[1].bind(step.sizes)
+        macs: int = math.prod(-(-size // FRACTAL) * FRACTAL for size in (m, n, k))
+        return self._head + macs / self._macs_per_cycle
 
 
-def collide(ub: UnifiedBuffer, first: int, second: int, length_bytes: int) -> bool:
-    """Whether reading `length_bytes` at two addresses [bytes] in the same cycle asks one bank group twice.
+def collide(bank_groups: int, first: int, second: int, length_bytes: int) -> bool:
+    """Return whether reading `length_bytes` at two addresses [bytes] in the same cycle asks one bank group twice.
 
     Two operands whose addresses differ by half of the groups do not collide; equal addresses always do.
     """
     blocks = -(-length_bytes // BLOCK_BYTES)
-    apart = (second // BLOCK_BYTES - first // BLOCK_BYTES) % ub.bank_groups
-    return apart < blocks or ub.bank_groups - apart < blocks
+    apart = (second // BLOCK_BYTES - first // BLOCK_BYTES) % bank_groups
+    return apart < blocks or bank_groups - apart < blocks
 
 
 def passed_bytes(item: Step, width_bytes: int) -> int:

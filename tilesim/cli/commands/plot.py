@@ -16,6 +16,7 @@ from tilesim.cli.group import EXIT_NO, EXIT_YES
 from tilesim.cli.question import App, AsJson, ChipsQuestion, PlanQuestion, Problems, chips_of
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.feasibility.evaluate import passes
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan_of
 from tilesim.render import plot as plots
@@ -71,12 +72,12 @@ def _single(kind: str, question: PlanQuestion, phase: str, x: str, y: str) -> tu
     call, chip = question.call_and_chip()
     if kind == "region":
         return plots.feasible_region(call, chip, x, y), passes(call, chip)
+    plan = plan_of(verdict_of(call, chip), question.tile_sizes())
     if kind == "tornado":
-        return plots.tornado(sensitivity_of(call, chip)), True
-    made = plan_of(call, chip, question.tile_sizes())
+        return plots.tornado(sensitivity_of(plan)), True
     if kind == "roofline":
-        return plots.roofline(made), made.verdict.ok
-    return (plots.buffer_map if kind == "buffers" else plots.gantt)(made, phase), made.verdict.ok
+        return plots.roofline(plan), plan.ok
+    return (plots.buffer_map if kind == "buffers" else plots.gantt)(plan, phase), plan.ok
 
 
 def _sweep(question: ChipsQuestion, x: str, y: str) -> Figure:

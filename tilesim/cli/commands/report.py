@@ -12,6 +12,7 @@ import typer
 from tilesim.cli.console import line, raw, size
 from tilesim.cli.group import EXIT_NO, EXIT_YES
 from tilesim.cli.question import App, AsJson, ChipsQuestion, tiles_of
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.render.report.report import FORMATS, check_ending, report_of
 
 app = App()
@@ -29,7 +30,7 @@ def report(
     if out is not None:
         check_ending(out)
     call, chips = question.call_and_chips()
-    made = report_of(call, chips, tiles_of(question.tiles), _command(question, out))
+    made = report_of([verdict_of(call, chip) for chip in chips], tiles_of(question.tiles), _command(question, out))
     if out is not None:
         made.write(out)
     if as_json:

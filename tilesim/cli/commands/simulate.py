@@ -8,8 +8,7 @@ from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent
 from tilesim.cli.planning import fusing_text, known_accuracy, plan_answer
 from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.verdict import asked_text, overridden_text
-from tilesim.simulation.timeline import Timeline
-from tilesim.simulation.timeline import simulate as simulated
+from tilesim.simulation.timeline import Timeline, timeline_of
 
 app = App()
 
@@ -18,7 +17,7 @@ app = App()
 def simulate(question: PlanQuestion, as_json: AsJson = False) -> int:
     """Predict cycles and time: by phase and pipe, what bounds each, and what the figures rest on."""
     made = plan_answer(question, as_json=as_json)
-    timeline = simulated(made.plan)
+    timeline = timeline_of(made.plan)
     if as_json:
         emit(timeline.to_json())
     else:

@@ -18,7 +18,9 @@ from tilesim.cli.question import App, AsJson, PlanQuestion
 from tilesim.cli.tables import AsCsv, answer_table, refuse_two_forms
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import BadInput
+from tilesim.feasibility.verdict import verdict_of
 from tilesim.measured.error_bands import known_accuracy
+from tilesim.planning.plan import plan_of
 from tilesim.render.plot import sweep_curves, tornado, write_figure
 
 app = App()
@@ -82,8 +84,9 @@ def whatif(
         raise BadInput("whatif", problems)
     call, chip = replace(question, changes=None).call_and_chip()
     sizes = question.tile_sizes()
+    verdict = verdict_of(call, chip)
     if solve is not None:
-        answer = solve_of(call, chip, solve, time_us, sizes)
+        answer = solve_of(verdict, solve, time_us, sizes)
         trust = {} if time_us is None else {"accuracy": str(known_accuracy(call, chip, sizes))}
         if as_json:
             emit(answer.to_json() | trust)
@@ -94,7 +97,7 @@ def whatif(
         return EXIT_YES if answer.ok else EXIT_NO
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
-        made = whatif_of(call, chip, settings, sizes) if settings else sensitivity_of(call, chip, sizes)
+        made = whatif_of(verdict, settings, sizes) if settings else sensitivity_of(plan_of(verdict, sizes))
     if plot is not None:
         write_figure(sweep_curves(made) if settings else tornado(made), plot)
     short = not settings and not everything

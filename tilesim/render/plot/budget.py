@@ -11,13 +11,14 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.feasibility.evaluate import limits_of, passes
+from tilesim.feasibility.evaluate import kernel_of, limits_of, passes
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.feasibility.remedies import UNLIMITED, largest
 from tilesim.operators.calls import nonempty_call, resized
 from tilesim.operators.operator import Call, Dimension
 from tilesim.planning.plan import Plan
 from tilesim.program import isa
+from tilesim.program.recorder import Kernel
 from tilesim.render import memory_map
 from tilesim.render.memory_map import KINDS, MemoryMap
 from tilesim.render.plot.style import (
@@ -145,28 +146,28 @@ def _inequalities(
     call: Call, chip: Chip, dims: Sequence[Dimension], grid: Sequence[Any]
 ) -> Iterator[tuple[Inequality, Any]]:
     """Every inequality with where on the grid the kernel that it belongs to runs: sizes can mean another kernel."""
-    kernels: dict[str, Call] = {}
+    calls: dict[Kernel, Call] = {}
     values = [v.tolist() for v in grid]
 
-    def variant(row: int, column: int) -> str:
+    def kernel_at(row: int, column: int) -> Kernel:
         at = {d.name: max(round(v[row][column]), d.least, 1) for d, v in zip(dims, values, strict=True)}
         changed = resized(call, at)
-        name = call.operator.variant(changed, chip)
-        kernels.setdefault(name, changed)
-        return name
+        kernel = kernel_of(changed, chip)
+        calls.setdefault(kernel, changed)
+        return kernel
 
     steps = np.linspace(0, POINTS - 1, KERNELS).round().astype(int).tolist()
-    corners = [[variant(row, column) for column in steps] for row in steps]
-    names = np.full((POINTS, POINTS), corners[0][0], dtype=object)
-    for i, j in itertools.product(range(KERNELS - 1), repeat=2) if len(kernels) > 1 else ():
+    corners = [[kernel_at(row, column) for column in steps] for row in steps]
+    kernels = np.full((POINTS, POINTS), corners[0][0], dtype=object)
+    for i, j in itertools.product(range(KERNELS - 1), repeat=2) if len(calls) > 1 else ():
         rows, columns = range(steps[i], steps[i + 1] + 1), range(steps[j], steps[j + 1] + 1)
         around = {corners[i + di][j + dj] for di in (0, 1) for dj in (0, 1)}
         for row, column in itertools.product(rows, columns) if len(around) > 1 else ():
-            names[row, column] = variant(row, column)
+            kernels[row, column] = kernel_at(row, column)
         if len(around) == 1:
-            names[rows.start : rows.stop, columns.start : columns.stop] = around.pop()
-    for name, changed in kernels.items():
-        yield from ((one, names == name) for one in limits_of(changed, chip))
+            kernels[rows.start : rows.stop, columns.start : columns.stop] = around.pop()
+    for kernel, changed in calls.items():
+        yield from ((inequality, kernels == kernel) for inequality in limits_of(changed, chip))
 
 
 def _reach(call: Call, *dims: Dimension) -> set[str]:

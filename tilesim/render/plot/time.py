@@ -22,7 +22,7 @@ from tilesim.render.plot.style import (
     whole_numbers,
 )
 from tilesim.simulation.roofline import roofline as roofline_of
-from tilesim.simulation.timeline import Timeline, simulate
+from tilesim.simulation.timeline import Timeline, timeline_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
     Of every phase, or of one. Tiles between the excerpts are left out, and each has its own scale. Raises BadInput for
     a phase that the plan does not have, and if nothing is launched.
     """
-    timeline = what if isinstance(what, Timeline) else simulate(what)
+    timeline = what if isinstance(what, Timeline) else timeline_of(what)
     names = [p.name for p in timeline.phases]
     if phase and phase not in names:
         hint = did_you_mean(phase, names) or f" there are: {', '.join(names)}"
@@ -107,7 +107,7 @@ def roofline(what: Plan | Timeline) -> Figure:
     An operation is an element of a vector instruction, or a multiply or add of the cube. Raises BadInput if no phase
     both computes and moves something.
     """
-    timeline = what if isinstance(what, Timeline) else simulate(what)
+    timeline = what if isinstance(what, Timeline) else timeline_of(what)
     found = roofline_of(timeline)
     if not found.points:
         raise BadInput(timeline.plan.kernel.name, ["no phase both computes and moves something"])

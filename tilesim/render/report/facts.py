@@ -5,19 +5,16 @@ Floats are rounded here, so that the same plan gives the same bytes on every mac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tilesim.analysis.answer import Answer
 from tilesim.chip.chip import Chip
-from tilesim.errors import TilesimError
 from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.remedies import UNLIMITED
-from tilesim.feasibility.verdict import Verdict, verdict_of
+from tilesim.feasibility.verdict import Verdict
 from tilesim.measured.error_bands import known_accuracy
-from tilesim.operators.operator import Call
 from tilesim.planning.phase_plan import PhasePlan
-from tilesim.planning.plan import Plan, plan_of
+from tilesim.planning.plan import Plan
 from tilesim.program import isa
 from tilesim.program.buffers import Tensor
 from tilesim.program.recorder import Loop
@@ -26,37 +23,15 @@ from tilesim.render.excerpts import lanes
 from tilesim.render.listing import listing
 from tilesim.render.memory_map import MemoryMap
 from tilesim.simulation.roofline import roofline
-from tilesim.simulation.timeline import PhaseTime, Timeline, simulate
+from tilesim.simulation.timeline import PhaseTime, Timeline
 
 Facts = dict[str, Any]
 LEAST_STATUS = ("guess", "override", "fitted", "measured", "datasheet", "platform")
 """Statuses of figures, what is least certain first."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What is known of a call on a chip; without a plan, `problem` says why there is none."""
-
-    verdict: Verdict
-    plan: Plan | None
-    timeline: Timeline | None
-    problem: str = ""
-
-
-def answer_of(call: Call, chip: Chip, tiles: Mapping[str, int] | None = None) -> Answer:
-    """The answer for a chip; what has no plan still has a verdict."""
-    verdict = verdict_of(call, chip)
-    try:
-        plan = plan_of(call, chip, tiles)
-        return Answer(verdict, plan, simulate(plan))
-    except TilesimError as error:
-        if not isinstance(error.verdict, Verdict):
-            raise
-        return Answer(error.verdict, None, None, error.verdict.culprit or str(error))  # with tiles by hand, another
-
-
 def facts(answer: Answer) -> Facts:
-    """Everything about one chip."""
+    """Return everything about one chip."""
     verdict, plan, timeline = answer.verdict, answer.plan, answer.timeline
     out: Facts = {
         "chip": _chip(verdict.on),
@@ -65,7 +40,7 @@ def facts(answer: Answer) -> Facts:
         "inequalities": [inequality(b) for b in verdict.inequalities],
         "maps": [m.to_json() for m in _maps(answer)],
         "fits_next": fits_next(verdict),
-        "problem": answer.problem,
+        "problem": "" if plan is not None else verdict.culprit,
         "plan": None,
         "time": None,
     }
@@ -125,7 +100,7 @@ def inequality(balance: EvaluatedInequality) -> Facts:
 
 
 def _maps(answer: Answer) -> list[MemoryMap]:
-    """The memories of every phase; without a plan, what the inequalities ask for."""
+    """Return the memories of every phase; without a plan, the bytes that the inequalities ask for."""
     if answer.plan is not None:
         return [
             memory_map.memory_map_of(one, memory)
@@ -231,7 +206,7 @@ def flow(plan: Plan) -> Facts:
     writer: dict[str, list[str]] = {}
     phases, edges = [], []
     for one in plan.phases:
-        reads, writes = _tensors(one, "read "), _tensors(one, "write ")
+        reads, writes = one.traffic.reads, one.traffic.writes
         for name in reads:
             edges += [
                 {"from": w, "to": one.phase.name, "tensor": name} for w in writer.get(name, []) if w != one.phase.name
@@ -243,8 +218,8 @@ def flow(plan: Plan) -> Facts:
             {
                 "name": one.phase.name,
                 "core_kind": one.phase.core_kind,
-                "reads": [{"tensor": n, "bytes": b} for n, b in reads.items()],
-                "writes": [{"tensor": n, "bytes": b} for n, b in writes.items()],
+                "reads": [{"tensor": name, "bytes": moved.bytes} for name, moved in reads.items()],
+                "writes": [{"tensor": name, "bytes": moved.bytes} for name, moved in writes.items()],
             }
         )
     outputs = {t.name for t in plan.kernel.tensors.values() if isinstance(t, Tensor) and t.role == "output"}
@@ -252,15 +227,11 @@ def flow(plan: Plan) -> Facts:
     return {"phases": phases, "edges": edges, "inputs": sorted(inputs), "outputs": sorted(outputs)}
 
 
-def _tensors(plan: PhasePlan, way: str) -> dict[str, int]:
-    return {name.removeprefix(way): size for name, size in plan.moved.items() if name.startswith(way)}
-
-
 def figures(timeline: Timeline) -> list[Facts]:
     """The tables of the chip that the times rest on: their figures, status and source, the least certain first."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for figure in timeline.plan.chip.figures():
-        if figure.key in timeline.figures:
+        if figure.key in timeline.parameters:
             table, _, key = figure.key.rpartition(".")
             found.setdefault((table, figure.status, figure.source), []).append(f"{key} = {figure.value:g}")
     order = {status: i for i, status in enumerate(LEAST_STATUS)}

@@ -22,7 +22,7 @@ from tilesim.render.excerpts import lanes
 from tilesim.render.memory_map import memory_map_of
 from tilesim.render.report.facts import Facts, fits_next, inequality, limiting, plan_facts, time_facts
 from tilesim.render.report.report import environment
-from tilesim.simulation.timeline import Timeline, simulate
+from tilesim.simulation.timeline import Timeline, timeline_of
 from tilesim.text import several
 
 BUFFERS = 12
@@ -74,7 +74,7 @@ def _verdict(verdict: Verdict) -> Facts:
 def _plan(plan: Plan) -> Facts:
     maps = [memory_map_of(one, "ub") for one in plan.phases if one.phase.core_kind == "vector"]
     fullest = max(maps, key=lambda one: one.used_bytes, default=None)
-    return {"plan": plan_facts(plan, simulate(plan)), "map": fullest.to_json() if fullest else None}
+    return {"plan": plan_facts(plan, timeline_of(plan)), "map": fullest.to_json() if fullest else None}
 
 
 def _timeline(timeline: Timeline) -> Facts:
@@ -136,10 +136,11 @@ def drawn(table: Table) -> dict[str, Any]:
         {"text": one.name, "about": one.about, "kind": SHARE}
         if one.unit == SHARE
         else {"text": one.short, "about": one.about, "kind": "number" if number else ""}
-        for _, one, number in table.told
+        for _, one, number in table.nonempty_columns
     ]
     rows = [
-        [row[i] if one.unit == SHARE else shown(row[i]) for i, one, _ in table.told] for row in table.rows[:MOST_ROWS]
+        [row[i] if one.unit == SHARE else shown(row[i]) for i, one, _ in table.nonempty_columns]
+        for row in table.rows[:MOST_ROWS]
     ]
     more = len(table) - MOST_ROWS
     return {"title": table.title, "heads": heads, "rows": rows, "more": several(more, "more row") if more > 0 else ""}

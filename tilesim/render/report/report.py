@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from tilesim.analysis.answer import Answer, answer_of
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
+from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.files import write_text
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator
@@ -27,7 +29,7 @@ from tilesim.render.excerpts import WORDS
 from tilesim.render.graph_svg import svg
 from tilesim.render.memory_map import KINDS
 from tilesim.render.report import drawings as report_drawings
-from tilesim.render.report.facts import Answer, Facts, answer_of, facts
+from tilesim.render.report.facts import Facts, facts
 from tilesim.text import si, size
 
 if TYPE_CHECKING:
@@ -39,13 +41,17 @@ FORMATS = ("html", "md", "json")
 
 @dataclass(frozen=True)
 class Report:
-    """A report before it is written: `answers` for the chips in the order in which they were asked for."""
+    """A report before it is written: `answers` to one call, for the chips in the order in which they were asked for."""
 
-    call: Call
     answers: tuple[Answer, ...]
     command: str = ""
     """The command that makes it, "" to leave it out."""
     _facts: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def call(self) -> Call:
+        """The call that it is about."""
+        return self.answers[0].verdict.call
 
     @property
     def ok(self) -> bool:
@@ -113,10 +119,10 @@ def report(
     if not chips:
         raise BadInput("report", ["no chip is given"])
     call = bind(load_operator(op), given, dtype=dtype, **options)
-    found = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
+    loaded = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
     name = op.name if isinstance(op, Operator) else str(op)
-    words = command_line(name, {**given, **options}, found, dtype) if command is None else command
-    return report_of(call, found, tiles, words)
+    words = command_line(name, {**given, **options}, loaded, dtype) if command is None else command
+    return report_of([verdict_of(call, chip) for chip in loaded], tiles, words)
 
 
 def check_ending(path: str | Path) -> str:
@@ -128,9 +134,9 @@ def check_ending(path: str | Path) -> str:
     return ending
 
 
-def report_of(call: Call, chips: Sequence[Chip], tiles: Mapping[str, int] | None = None, command: str = "") -> Report:
-    """The report of a call that is already made."""
-    return Report(call, tuple(answer_of(call, chip, tiles) for chip in chips), command)
+def report_of(verdicts: Sequence[Verdict], tiles: Mapping[str, int] | None = None, command: str = "") -> Report:
+    """Return the report of a call that is judged on one chip or several."""
+    return Report(tuple(answer_of(verdict, tiles) for verdict in verdicts), command)
 
 
 def command_line(op: str, given: Mapping[str, Any], chips: Sequence[Chip], dtype: str | None = None) -> str:
