@@ -20,9 +20,8 @@ from tilesim.measured.error_bands import COLUMNS, TABLE
 from tilesim.measured.fit import HeldOut
 from tilesim.measured.measurement import Measurement
 from tilesim.measured.measurement_files import load_measured
-from tilesim.measured.profiled_calls import FAMILY
 from tilesim.measured.validate import Summary, Validation, validate
-from tilesim.operators.kernel_names import NAMES
+from tilesim.ops import operator_of_kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ROOT.parent / "shared" / "measured" / "measured.json"
@@ -144,7 +143,7 @@ def with_held_out(chip: str) -> Validation:
 def held_of(made: Validation, kind: str) -> list[HeldOut]:
     """The held-out groups of a class."""
     held = made.fit.held if made.fit is not None else ()
-    return [h for h in held if FAMILY[NAMES[h.operator.replace("_", "").lower()]] == kind]
+    return [h for h in held if (op := operator_of_kernel(h.operator)) is not None and op.accuracy_class == kind]
 
 
 def bands(made: Iterable[Validation]) -> str:

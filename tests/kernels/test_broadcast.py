@@ -15,8 +15,10 @@ from tilesim.feasibility.verdict import check
 from tilesim.kernels.broadcast import AxisPattern, axis_sizes, is_broadcast
 from tilesim.kernels.rows import LONG, NARROW
 from tilesim.measured.error_bands import known_accuracy
-from tilesim.measured.profiled_calls import BROADCAST, Unmapped, case_of
+from tilesim.measured.profiled_calls import BROADCAST, call_of_kernel
 from tilesim.operators.binding import bind, in_words, parse
+from tilesim.operators.measured_kernels import Unmapped
+from tilesim.operators.operator import KernelRow
 from tilesim.operators.shapes import apart, broadcast, merged
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
@@ -171,13 +173,13 @@ def test_random_inputs_have_the_shapes_of_the_operands():
 
 
 def test_measured_kernels_are_a_class_of_their_own():
-    equal = case_of("Add", [(8, 4), (8, 4)], ["FLOAT", "FLOAT"])
-    one = case_of("Mul", [(8, 4), ()], ["FLOAT", "FLOAT"])
-    assert (equal.family, case_of("Add", [(1, 8), (8,)], ["FLOAT"]).family) == ("elementwise", "elementwise")
-    assert one.family == BROADCAST
+    equal = call_of_kernel("Add", KernelRow([(8, 4), (8, 4)], ["FLOAT", "FLOAT"]))
+    merged = call_of_kernel("Add", KernelRow([(1, 8), (8,)], ["FLOAT"]))
+    one = call_of_kernel("Mul", KernelRow([(8, 4), ()], ["FLOAT", "FLOAT"]))
+    assert [call.accuracy_class for call in (equal, merged, one)] == ["elementwise", "elementwise", BROADCAST]
     with pytest.raises(Unmapped, match="do not broadcast"):
-        case_of("Add", [(8, 4), (3,)], ["FLOAT", "FLOAT"])
-    calls = [bind(load_operator(case.operator), case.given) for case in (equal, one)]
+        call_of_kernel("Add", KernelRow([(8, 4), (3,)], ["FLOAT", "FLOAT"]))
+    calls = [bind(made.operator, made.given) for made in (equal, one)]
     chip = load_chip("ascend910b2")
     assert [is_broadcast(call) for call in calls] == [False, True]
     assert [known_accuracy(call, chip).kind for call in calls] == ["elementwise", BROADCAST]

@@ -7,7 +7,9 @@ import pytest
 from tilesim.errors import BadInput
 from tilesim.measured.compare import compare
 from tilesim.measured.profile import read_profile
-from tilesim.measured.profiled_calls import Unmapped, case_of
+from tilesim.measured.profiled_calls import call_of_kernel
+from tilesim.operators.measured_kernels import Unmapped
+from tilesim.operators.operator import KernelRow
 
 HEAD = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim"
 SHAPED = f"{HEAD},Input Shapes,Input Data Types,Input Formats,Output Shapes,aiv_vec_time(us),aiv_mte2_time(us)"
@@ -154,17 +156,18 @@ OPERANDS = [
 @pytest.mark.parametrize(("kernel", "count"), OPERANDS)
 def test_operands_of_different_dtypes_are_left_out(kernel, count):
     shapes = [(64, 64), (64,) if kernel == "RmsNorm" else (64, 64), (64, 64), (64, 64)][:count]
-    same = case_of(kernel, shapes, ["DT_BF16"] * count)
+    same = call_of_kernel(kernel, KernelRow(shapes, ["DT_BF16"] * count))
     assert same.dtype == "bfloat16"
-    assert case_of(kernel, shapes, ["DT_BF16"] * count + ["INT64"] * (count > 2)).given == same.given
+    more = KernelRow(shapes, ["DT_BF16"] * count + ["INT64"] * (count > 2))
+    assert call_of_kernel(kernel, more).given == same.given
     for place in range(count):
         mixed = ["DT_BF16"] * count
         mixed[place] = "FLOAT"
         with pytest.raises(Unmapped, match=r"operands of different dtypes: (bfloat16, float32|float32, bfloat16)"):
-            case_of(kernel, shapes, mixed)
+            call_of_kernel(kernel, KernelRow(shapes, mixed))
         mixed[place] = "DT_WHAT"
         with pytest.raises(Unmapped, match="unknown dtype DT_WHAT"):
-            case_of(kernel, shapes, mixed)
+            call_of_kernel(kernel, KernelRow(shapes, mixed))
 
 
 def test_a_scalar_of_another_dtype_is_an_operand_too(tmp_path):

@@ -15,11 +15,14 @@ from tilesim.measured.fit import fitted
 from tilesim.measured.measurement import Measurement
 from tilesim.measured.measurement_files import SHIPPED, load_measured, measured_csv
 from tilesim.measured.predict import timed
-from tilesim.measured.profiled_calls import Unmapped, case_of
+from tilesim.measured.profiled_calls import call_of_kernel
 from tilesim.measured.validate import correlation, validate
-from tilesim.operators.kernel_names import library_entry
+from tilesim.operators.measured_kernels import Unmapped
+from tilesim.operators.operator import KernelRow
+from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
 from tilesim.render.plot.validation import scatter
+from tilesim.simulation.launch import library_entry
 from tilesim.simulation.timeline import simulate
 
 BOUNDS = {
@@ -211,7 +214,7 @@ def test_rows_with_a_bad_time_of_a_pipe_are_listed(tmp_path, value):
     table.write_text(f"{head}\nascend910b2,sigmoid,64x64,float32,9,v={value};mte2=2;mte3=0", encoding="utf-8")
     for one in (file, table):
         (row,) = load_measured(one)
-        assert (row.case, row.pipes_us) == (None, {"mte2": 2.0})
+        assert (row.call, row.pipes_us) == (None, {"mte2": 2.0})
         assert row.problem.startswith("pipe v: the duration is ")
 
 
@@ -250,10 +253,10 @@ def test_files_that_are_no_measurements_are_refused(tmp_path, name, text):
 
 
 def test_factors_are_transposed_as_the_result_tells():
-    case = case_of("MatMulV3", [(4096, 1024), (4096, 1024)], ["DT_BF16", "DT_BF16"], [(4096, 4096)])
-    assert case.operator.patterns["x2"].text == "N K"
+    row = KernelRow([(4096, 1024), (4096, 1024)], ["DT_BF16", "DT_BF16"], [(4096, 4096)])
+    assert call_of_kernel("MatMulV3", row).operator.patterns["x2"].text == "N K"
     with pytest.raises(Unmapped):
-        case_of("MatMulV3", [(4, 5), (6, 7)], ["FLOAT", "FLOAT"])
+        call_of_kernel("MatMulV3", KernelRow([(4, 5), (6, 7)], ["FLOAT", "FLOAT"]))
 
 
 def test_ranks():
@@ -300,7 +303,7 @@ def test_an_entry_may_have_the_vendors_name():
     data = chip.model_dump(by_alias=True)
     data["kernels"] = {"foreach_addcdiv_scalar": data["kernels"]["addcdiv"], "gemm": data["kernels"]["exp"]}
     other = type(chip).model_validate(data)
-    names = [library_entry(other, name) for name in ("addcdiv", "matmul", "exp")]
+    names = [library_entry(other, load_operator(name)) for name in ("addcdiv", "matmul", "exp")]
     assert names == ["foreach_addcdiv_scalar", "gemm", ""]
 
 
@@ -341,8 +344,10 @@ def test_a_row_that_is_predicted_as_something_else_says_so(validations):
     notes = validations["ascend910b2"].notes
     assert set(notes) == {("gelu", "float16"), ("gelu", "float32")}
     assert all("approximate=none, predicted with the tanh form" in note for some in notes.values() for note in some)
-    assert accuracy("ascend910b2", "gelu", {"approximate": True}).validated
-    assert str(accuracy("ascend910b2", "gelu", {"approximate": False})).startswith("unvalidated: no measured row")
+    forms = {form: plan("gelu", {"x": (64, 64)}, chip="ascend910b2", approximate=form) for form in ("tanh", "none")}
+    known = {form: known_accuracy(made.call, made.chip) for form, made in forms.items()}
+    assert known["tanh"].validated
+    assert str(known["none"]) == "unvalidated: no measured row is predicted with approximate=none"
 
 
 def test_the_scatter_plot_has_a_point_for_every_row(validations):
@@ -374,10 +379,11 @@ def test_no_figure_is_fitted_to_rows_that_broadcast(monkeypatch):
         "fitted",
         lambda rows, chip: seen.extend(rows) or SimpleNamespace(chip=chip),
     )
-    pair = [case_of("maximum", [(64, 64), shape], ["FLOAT", "FLOAT"]) for shape in ((64, 64), (64,))]
-    rows = [Measurement("ascend910b2", "maximum", (), "float32", 10.0, "A", "", case=case) for case in pair]
+    shapes = [[(64, 64), other] for other in ((64, 64), (64,))]
+    pair = [call_of_kernel("maximum", KernelRow(both, ["FLOAT", "FLOAT"])) for both in shapes]
+    rows = [Measurement("ascend910b2", "maximum", (), "float32", 10.0, "A", "", call=call) for call in pair]
     made = validate(rows, "ascend910b2", fit=True)
-    assert [row.case for row in seen] == pair[:1]
+    assert [row.call for row in seen] == pair[:1]
     assert made.overall.rows == 2
 
 

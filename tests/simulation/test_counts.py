@@ -155,7 +155,7 @@ def test_only_copies_have_bytes_and_only_vectors_pass_registers(made):
 
 
 def test_composites_have_no_names_of_the_vendors_kernel(made):
-    assert bool(counts(made).vendor) == (made.operator.counted is not None and made.route == "kernel")
+    assert bool(counts(made).vendor) == (made.operator.vendor_counters is not None and made.route == "kernel")
 
 
 def test_plain_data():

@@ -160,7 +160,9 @@ def _with_other_slots(plan: Plan) -> dict[str, Kernel]:
     out = {RECORDED: kernel}
     for name, change in changes.items():
         # Recorded anew, since a recorded kernel belongs to everyone and its buffers remember their bytes.
-        copy = Kernel(kernel.name, kernel.dtype, kernel.options, kernel.tensors, kernel.family, kernel.variant)
+        copy = Kernel(
+            kernel.name, kernel.dtype, kernel.options, kernel.tensors, kernel.family, kernel.variant, kernel.registers
+        )
         plan.operator.kernel(copy)
         for phase in copy.phases:
             for buffer, slots in [(b, change(phase, b)) for b in phase.buffers if not b.pool]:

@@ -1,4 +1,4 @@
-"""Document me."""
+"""Where chips come from: shipped files, directories of chip files, paths, and the vendor's platform files."""
 
 from __future__ import annotations
 

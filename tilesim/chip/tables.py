@@ -132,6 +132,8 @@ class Vector(ChipTable):
 
     width_bytes: Annotated[Count, Fixed("a vector is a power of two")]
     """What one repeat of a vector instruction takes [bytes]."""
+    registers: Annotated[CountOrZero, Fixed("registers decide which kernel runs")]
+    """Vector registers of a core; 0 where vector instructions work on the unified buffer [registers]."""
 
 
 class Overhead(ChipTable):
@@ -181,6 +183,11 @@ class UnifiedBuffer(OnChip):
     """Banks in a group [banks]."""
     bank_bytes: Banks
     """Size of a bank [bytes]."""
+
+    @property
+    def silicon_bytes(self) -> int:
+        """All bytes of the banks, the library's and the platform's included [bytes]."""
+        return self.bank_groups * self.banks_per_group * self.bank_bytes
 
 
 class GlobalMemory(ChipTable):

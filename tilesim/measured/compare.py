@@ -16,7 +16,9 @@ from tilesim.late_binding import Shown
 from tilesim.measured.error_bands import Accuracy, accuracy
 from tilesim.measured.predict import Prediction, predict
 from tilesim.measured.profile import Profiled, read_profile
-from tilesim.measured.profiled_calls import Case, Unmapped, case_of
+from tilesim.measured.profiled_calls import call_of_kernel
+from tilesim.operators.measured_kernels import Unmapped
+from tilesim.operators.operator import KernelCall, KernelRow
 from tilesim.operators.shapes import shape_text
 from tilesim.text import several
 
@@ -38,18 +40,18 @@ class KernelComparison:
     measured_us: float | None
     predicted_us: float
     fixed_us: float
-    """What of the prediction is there without any work."""
+    """The part of the prediction that does not depend on the work."""
     fixed_from: str
     """The chip's table that it comes from: "kernels.<operator>", or "launch" where the kernel has no entry."""
     pipes_us: Mapping[str, tuple[float, float]]
     """Pipe -> (measured, predicted), where both are known."""
     accuracy: Accuracy = field(repr=False)
     note: str = ""
-    """Where it is predicted as something else than it is called: as what, and why."""
+    """How the predicted call differs from the kernel, and why; "" if it does not."""
 
     @property
     def gain_us(self) -> float | None:
-        """What all calls together take longer than predicted; below 0 if they are faster."""
+        """Time of all calls beyond the predicted one; below 0 if they are faster."""
         return None if self.measured_us is None else (self.measured_us - self.predicted_us) * self.calls
 
     @property
@@ -109,9 +111,9 @@ class Comparison(Shown):
     kernels: tuple[KernelComparison, ...]
     left: tuple[Left, ...]
     untimed: int = 0
-    """How many of the calls that are left out have no time, though the profile has a column of durations."""
+    """Calls without a time in a profile with a column of durations; they are left out."""
     timed: bool = True
-    """Whether the profile has durations; if not, kernels are predicted only, the longest time first."""
+    """True for a profile with durations; without them kernels are predicted only, the longest time first."""
 
     @property
     def calls(self) -> int:
@@ -152,7 +154,7 @@ class Comparison(Shown):
 
 
 @checked
-def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = None) -> Comparison:
+def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | None = None) -> Comparison:
     """A profiler's table of kernels against what the chip's figures predict.
 
     Takes kernel_details and op_summary in any layout, columns by name. Rows that no operator is known for are counted,
@@ -190,7 +192,7 @@ def compare(csv_path: str | Path, chip: Chip | str | Path, case: Case | None = N
 
 
 def _kind(row: Profiled) -> str:
-    """What a kernel is called for people."""
+    """The name of a kernel for people."""
     return row.kind or row.name or "unnamed"
 
 
@@ -200,28 +202,28 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _first(kernel: KernelComparison) -> float:
-    """What puts a kernel before others, the largest first: its gain, or all of its time if nothing is measured."""
+    """The order of kernels, the largest first: by gain, or by time of all calls if nothing is measured."""
     gain_us = kernel.gain_us
     return kernel.predicted_us * kernel.calls if gain_us is None else gain_us
 
 
-def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComparison:
+def _compared(rows: list[Profiled], chip: Chip, stated: KernelCall | None) -> KernelComparison:
     """One kernel against its prediction; its rows all have times, or the profile has none.
 
     Raises Unmapped, or what planning raises.
     """
     first = rows[0]
     kind = _kind(first)
-    if first.of_blocks and told is None:
+    if first.of_blocks and stated is None:
         raise Unmapped("pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run")
     if first.core.upper() in ("AI_CPU", "HCCL", "DSA_SQE"):
         raise Unmapped(f"runs on {first.core}, not on the cores")
-    case = told if told is not None and not first.inputs else _case(first, kind)
-    prediction = predict(case, chip)
+    call = stated if stated is not None and not first.inputs else _call(first, kind)
+    prediction = predict(call, chip)
     return KernelComparison(
         kind,
-        case.name,
-        case.dtype,
+        call.operator.name,
+        call.dtype,
         first.inputs,
         len(rows),
         None if math.isnan(first.time_us) else sum(r.time_us for r in rows) / len(rows),
@@ -229,28 +231,25 @@ def _compared(rows: list[Profiled], chip: Chip, told: Case | None) -> KernelComp
         prediction.fixed_us,
         prediction.fixed_from,
         _pipes(rows, prediction),
-        accuracy(chip, case.name, kind=case.kind),
-        case.note,
+        accuracy(chip, call.operator, call.own_class),
+        call.note,
     )
 
 
-def _case(row: Profiled, kind: str) -> Case:
+def _call(row: Profiled, kind: str) -> KernelCall:
+    """The call of a kernel. Raises Unmapped."""
     if not row.inputs and not row.shaped:
         raise Unmapped(
             "the profile has no shapes; record it at level 1 or above, or name the call: --op NAME KEY=VALUE..."
         )
-    attributes = {}
-    if row.inputs and row.outputs and len(row.inputs[0]) == len(row.outputs[0]):
-        halved = [i for i, (a, b) in enumerate(zip(row.inputs[0], row.outputs[0], strict=True)) if a == 2 * b]
-        attributes = {"dim": halved[0]} if len(halved) == 1 else {}
-    return case_of(kind, row.inputs, row.dtypes, row.outputs, attributes)
+    return call_of_kernel(kind, KernelRow(row.inputs, row.dtypes, row.outputs))
 
 
 def _pipes(rows: list[Profiled], prediction: Prediction) -> dict[str, tuple[float, float]]:
-    """(measured, predicted) time of every pipe that both know; the measured one is the mean over the calls."""
-    found = {}
+    """(measured, predicted) time of every pipe that both have; the measured one is the mean over the calls."""
+    pipes_us = {}
     for pipe, predicted in prediction.pipes_us.items():
         measured = [r.pipes_us[pipe] for r in rows if pipe in r.pipes_us]
         if measured and predicted:
-            found[pipe] = (sum(measured) / len(measured), predicted)
-    return found
+            pipes_us[pipe] = (sum(measured) / len(measured), predicted)
+    return pipes_us

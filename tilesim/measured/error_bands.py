@@ -1,4 +1,4 @@
-"""How far estimates are known to be off, by chip and class of operator, from a table that a validation made."""
+"""Known errors of estimates by chip and class of operator, from a table that a validation wrote."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_shipped
 from tilesim.kernels.broadcast import is_broadcast
-from tilesim.measured.profiled_calls import FAMILY, class_beside
-from tilesim.operators.operator import Call
+from tilesim.measured.profiled_calls import class_beside
+from tilesim.operators.operator import Call, Operator
+from tilesim.ops import load_operator
 
 TABLE = Path(__file__).parent / "data" / "accuracy.csv"
 COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_mape", "held_out_worst", "source")
 """Errors in percent of measured times; those held out are of rows that the figures were not fitted to."""
 
 NAMED = 3
-"""As many figures are named where a chip is not the shipped one."""
+"""Parameters that a reason names where a chip is not the shipped one."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Accuracy:
 
     @property
     def validated(self) -> bool:
-        """Whether anything was measured to compare with."""
+        """True where estimates were compared with measurements."""
         return self.rows > 0
 
     @property
@@ -64,34 +64,32 @@ class Accuracy:
 
 
 def known_accuracy(call: Call, chip: Chip, by_hand: Mapping[str, int] | None = None) -> Accuracy:
-    """The error band that is known for the times of a call on a chip, with the tiles and cores set `by_hand`."""
-    name = call.operator.name
-    kind = class_beside(call.dtype, spread=is_broadcast(call)) if name in FAMILY else ""
-    found = accuracy(chip, name, call.options, kind)
-    if not found.validated:
-        return found
-    others = [f"{key}={value}" for key, value in (by_hand or {}).items()]
-    if name != "gelu":  # whose measured form is not the one that it has if nothing is said
-        defaults = {option.name: option.default for option in call.operator.options}
-        others += [f"{key}={value}".lower() for key, value in call.options.items() if value != defaults.get(key, value)]
-    return Accuracy(found.chip, found.kind, why=f"no measured kernel has {', '.join(others)}") if others else found
+    """Return the known error of the times of a call on a chip, with the tiles and cores that are set `by_hand`."""
+    op = call.operator
+    own_class = class_beside(call.dtype, broadcasts=is_broadcast(call)) if op.accuracy_class else ""
+    kind = own_class or op.accuracy_class
+    usual = {option.name: option.default for option in op.options} | dict(op.measured_options)
+    changed = {o.name: o.text(on=call.options[o.name]) for o in op.options if call.options[o.name] != usual[o.name]}
+    unpredicted = [text for name, text in changed.items() if name in op.measured_options]
+    if kind and unpredicted:
+        return Accuracy(chip.name, kind, why=f"no measured row is predicted with {', '.join(unpredicted)}")
+    known = accuracy(chip, op, own_class)
+    others = [f"{key}={value}" for key, value in (by_hand or {}).items()] + list(changed.values())
+    if known.validated and others:
+        return Accuracy(known.chip, known.kind, why=f"no measured kernel has {', '.join(others)}")
+    return known
 
 
-def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None = None, kind: str = "") -> Accuracy:
-    """The error band that is known for estimates of an operator on a chip.
-
-    With `options` of a call, what is known of the form that they choose; `kind` is its class, where that is not the
-    operator's.
+def accuracy(chip: Chip | str, operator: Operator | str, own_class: str = "") -> Accuracy:
+    """Return the known error of estimates of an operator on a chip; `own_class` is a class of calls beside its own.
 
     >>> accuracy("ascend910b4", "softmax").validated
     False
     """
-    name = chip if isinstance(chip, str) else chip.name
-    kind = kind or FAMILY.get(operator, "")
+    op = load_operator(operator)
+    name, kind = chip if isinstance(chip, str) else chip.name, own_class or op.accuracy_class
     if not kind:
-        return Accuracy(name, kind, why=f"no kernel like {operator} was compared with a measurement")
-    if options is not None and operator == "gelu" and not options.get("approximate"):
-        return Accuracy(name, kind, why="no measured row is predicted with the exact form of gelu")
+        return Accuracy(name, kind, why=f"no kernel like {op.name} was compared with a measurement")
     if not isinstance(chip, str):
         changed = tuple(chip.overridden)
         if changed:
@@ -99,17 +97,17 @@ def accuracy(chip: Chip | str, operator: str, options: Mapping[str, Any] | None 
         differing = _differing(chip)
         if differing:
             return Accuracy(name, kind, why=differing)
-    found = _table().get((name.lower(), kind))
-    return found or Accuracy(name, kind, why=f"no measured {kind} kernel of {name}")
+    known = _table().get((name.lower(), kind))
+    return known or Accuracy(name, kind, why=f"no measured {kind} kernel of {name}")
 
 
 def _differing(chip: Chip) -> str:
-    """Why a chip is not the one that was measured: its figures that move times and are not those shipped."""
+    """The parameters that move times and differ from the shipped chip of this name, as a reason; "" for none."""
     shipped = _shipped(chip.name.lower())
     if shipped is None:
         return ""
-    mine = _moving(chip)
-    keys = [key for key in mine | shipped if mine.get(key) != shipped.get(key)]
+    values = _moving(chip)
+    keys = [key for key in values | shipped if values.get(key) != shipped.get(key)]
     if not keys:
         return ""
     more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
@@ -117,14 +115,14 @@ def _differing(chip: Chip) -> str:
 
 
 def _moving(chip: Chip) -> dict[str, object]:
-    """The figures of a chip; what the system keeps of a workspace moves no time."""
+    """The parameters of a chip that times may depend on: all but the system's part of a workspace."""
     return {f.key: f.value for f in chip.figures() if not f.key.startswith("workspace.")}
 
 
 @functools.lru_cache(maxsize=32)
 def _shipped(name: str) -> dict[str, object] | None:
-    found = load_shipped(name)
-    return None if found is None else _moving(found)
+    chip = load_shipped(name)
+    return None if chip is None else _moving(chip)
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Figures of a chip that nobody publishes, fitted to measured times, and how the fit holds on rows that it did not see.
+"""Parameters of a chip that nobody publishes, fitted to measured times, and errors on rows held out of the fit.
 
 Loss: soft L1 of the logarithm of predicted by measured time, so that one odd row does not move the rest. Every fit, of
 all rows or of those that are left when some are held out, starts from the same figures, which no measured row decided,
@@ -19,7 +19,6 @@ from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, TilesimError
 from tilesim.measured.measurement import Measurement
 from tilesim.measured.predict import predict, timed
-from tilesim.measured.profiled_calls import FAMILY
 from tilesim.measured.surrogate import Surrogate
 from tilesim.planning.plan import Plan
 from tilesim.simulation.launch import LAUNCH
@@ -162,16 +161,16 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
         raise BadInput("fit", [f"no row of {chip.name} is of an operator that has figures to fit"])
     now, held, problems = chip, list[HeldOut](), list[str]()
     for kind in ("vector", "cube"):
-        mine = [p for p in points if p.cube == (kind == "cube")]
-        own = [key for key in keys if (key in CUBE) == (kind == "cube")]
-        if mine and own:
-            problem = Problem(mine, chip, own)
+        points_of_kind = [p for p in points if p.cube == (kind == "cube")]
+        keys_of_kind = [key for key in keys if (key in CUBE) == (kind == "cube")]
+        if points_of_kind and keys_of_kind:
+            problem = Problem(points_of_kind, chip, keys_of_kind)
             best, settled = problem.fit()
             if not settled:
                 problems.append(f"the fit of the {kind} figures did not converge in {ROUNDS} rounds")
-            now = _with(now, own, problem.figures(best), best[len(own) :], problem.kernels)
-            found, unsettled = problem.held_out()
-            held, problems = held + found, problems + unsettled
+            now = _with(now, keys_of_kind, problem.figures(best), best[len(keys_of_kind) :], problem.kernels)
+            groups, unsettled = problem.held_out()
+            held, problems = held + groups, problems + unsettled
     errors = [abs(timed(p.plan.on(now), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
     before = {figure.key: figure.value for figure in chip.figures()}
     final = _labelled(now, keys, points, [e * 100 for e in errors])
@@ -182,18 +181,18 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
 
 def points_of(rows: Sequence[Measurement], chip: Chip) -> list[FitPoint]:
     """The library kernels among the rows that can be planned, or the samples if there are none."""
-    known = [r for r in rows if r.case is not None]
+    known = [r for r in rows if r.call is not None]
     library = [r for r in known if r.library]
     points = []
     for row in library or known:
         try:
-            made = predict(row.case, chip, library=row.library) if row.case else None
+            prediction = predict(row.call, chip, library=row.library) if row.call else None
         except TilesimError:
             continue
-        if made is not None and made.plan is not None:
-            name = made.plan.operator.name
-            own = row.library and (name in chip.kernels or not chip.kernels)
-            points.append(FitPoint(row, made.plan, name if own else ""))
+        if prediction is not None and prediction.plan is not None:
+            name = prediction.plan.operator.name
+            has_fixed_time = row.library and (name in chip.kernels or not chip.kernels)
+            points.append(FitPoint(row, prediction.plan, name if has_fixed_time else ""))
     return points
 
 
@@ -228,24 +227,24 @@ class Problem:
         Fixed times are pulled to their median, as strongly as they turn out alike when they hardly are pulled.
         """
         middle, spread = math.log(self.whole_us), MOST_SPREAD
-        found = self._solve(keep, middle, spread)
+        ends = self._solve(keep, middle, spread)
         if len(self.kernels) > 1:
-            fixed = np.log(found[0].x[len(self.keys) :])
+            fixed = np.log(ends[0].x[len(self.keys) :])
             middle = float(np.median(fixed))
             spread = max(OF_NORMAL * float(np.median(np.abs(fixed - middle))), LEAST_SPREAD)
-            found = self._solve(keep, middle, spread)
-        return found
+            ends = self._solve(keep, middle, spread)
+        return ends
 
     def _solve(self, keep: Any, middle: float, spread: float) -> list[Any]:
         from scipy.optimize import least_squares  # noqa: PLC0415  (slow to import, and optional)
 
         count, kernels = len(self.keys), len(self.kernels)
         measured, launch, column = self.measured[keep], self.launch_us[keep], self.column[keep]
-        own, pull, alike = column >= 0, NOISE / SPREAD, NOISE / spread
+        has_fixed_time, pull, alike = column >= 0, NOISE / SPREAD, NOISE / spread
 
         def parts(x: Any) -> tuple[Any, Any]:
             phases = np.exp(self.model.value(x[:count])[keep])
-            return phases, phases + np.where(own, x[count:][column] if kernels else 0.0, launch)
+            return phases, phases + np.where(has_fixed_time, x[count:][column] if kernels else 0.0, launch)
 
         def residuals(x: Any) -> Any:
             apart = [np.log(parts(x)[1] / measured), pull * (x[:count] - self.start)]
@@ -255,7 +254,7 @@ class Problem:
             phases, times = parts(x)
             out = np.zeros((len(measured) + count + kernels, count + kernels))
             out[: len(measured), :count] = self.model.slope(x[:count])[keep] * (phases / times)[:, None]
-            rows = np.flatnonzero(own)
+            rows = np.flatnonzero(has_fixed_time)
             out[rows, count + column[rows]] = 1 / times[rows]
             out[len(measured) : len(measured) + count, :count] = np.eye(count) * pull
             out[len(measured) + count :, count:] = np.diag(alike / x[count:])
@@ -263,12 +262,12 @@ class Problem:
 
         low = np.array([0.0] * count + [self.chip.launch.base_us * 0.7] * kernels)
         high = np.array([1.0] * count + [MOST_FIXED_US] * kernels)
-        found = []
+        ends = []
         for place in (self.start, *(np.full(count, share) for share in PLACES)):
             start = np.clip(np.concatenate([place, np.full(kernels, math.exp(middle))]), low + 1e-6, high - 1e-6)
             options = {"bounds": (low, high), "loss": "soft_l1", "f_scale": SCALE, "max_nfev": MOST_CALLS}
-            found.append(least_squares(residuals, start, jacobian, **options))
-        return sorted(found, key=lambda one: one.cost)
+            ends.append(least_squares(residuals, start, jacobian, **options))
+        return sorted(ends, key=lambda end: end.cost)
 
     def fit(self) -> tuple[Any, bool]:
         """The best place for all rows, and whether the fit came to rest there."""
@@ -305,12 +304,12 @@ class Problem:
                 x, settled = self._settled(self._without(fold))
                 if not settled:
                     problems.append(f"the fit without {' '.join(key)} did not converge in {ROUNDS} rounds")
-                there = _with(self.chip, self.keys, self.figures(x), x[len(self.keys) :], self.kernels)
+                fitted_chip = _with(self.chip, self.keys, self.figures(x), x[len(self.keys) :], self.kernels)
                 for i in fold:
                     p = self.points[i]
-                    time_us = timed(p.plan.on(there), library=bool(p.kernel)).time_us
+                    time_us = timed(p.plan.on(fitted_chip), library=bool(p.kernel)).time_us
                     errors[key].append((time_us / p.row.time_us - 1) * 100)
-        return [_held(key, found, by_rows=alone[key]) for key, found in errors.items()], problems
+        return [_held(key, errors_of_group, by_rows=alone[key]) for key, errors_of_group in errors.items()], problems
 
     def _without(self, fold: Sequence[int]) -> Any:
         keep = np.ones(len(self.points), dtype=bool)
@@ -351,8 +350,8 @@ def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[FitPoint], error
     """The chip whose fitted tables say so, with how many rows they rest on and how well these fit."""
     data = chip.model_dump(by_alias=True)
 
-    def label(table: dict[str, Any], mine: Sequence[float], names: Sequence[str]) -> None:
-        table |= {"status": "fitted", "n": len(mine), "error": round(fmean(mine), 2)}
+    def label(table: dict[str, Any], errors_of_table: Sequence[float], names: Sequence[str]) -> None:
+        table |= {"status": "fitted", "n": len(errors_of_table), "error": round(fmean(errors_of_table), 2)}
         table["guesses"] = tuple(g for g in table.get("guesses", ()) if g not in names)
 
     by_table: dict[str, list[str]] = {}
@@ -365,10 +364,11 @@ def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[FitPoint], error
             table = table[part]
         kinds = {f"{path}.{name}" in CUBE for name in names}
         label(table, [e for p, e in zip(points, errors, strict=True) if p.cube in kinds], names)
-    for kernel in {p.kernel for p in points if p.kernel}:
-        mine = [e for p, e in zip(points, errors, strict=True) if p.kernel == kernel]
+    classes = {p.kernel: p.plan.operator.accuracy_class for p in points if p.kernel}
+    for kernel, accuracy_class in classes.items():
+        errors_of_table = [e for p, e in zip(points, errors, strict=True) if p.kernel == kernel]
         data["kernels"][kernel]["source"] = (
-            f"fit to {len(mine)} measured rows of the library's {FAMILY[kernel]} kernels"
+            f"fit to {len(errors_of_table)} measured rows of the library's {accuracy_class} kernels"
         )
-        label(data["kernels"][kernel], mine, ())
+        label(data["kernels"][kernel], errors_of_table, ())
     return Chip.model_validate(data)

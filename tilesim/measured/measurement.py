@@ -1,4 +1,4 @@
-"""Document me."""
+"""A measured time of a kernel."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilesim.measured.profiled_calls import Case, Shape
+from tilesim.measured.profiled_calls import Shape
+from tilesim.measured.sample_kernels import EmptyKernel
+from tilesim.operators.operator import KernelCall
 from tilesim.operators.shapes import shape_text
-
-EMPTY = "empty kernel"
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Measurement:
     source: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
     variant: Mapping[str, Any] = field(default_factory=dict)
-    """How a sample was built: tiles, cores, options."""
+    """Tiles, cores and options of a published sample; empty for a kernel of the library."""
     pipes_us: Mapping[str, float] = field(default_factory=dict)
-    case: Case | None = None
+    call: KernelCall | EmptyKernel | None = None
     problem: str = ""
 
     @property

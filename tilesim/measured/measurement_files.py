@@ -17,8 +17,9 @@ from tilesim.errors import BadInput
 from tilesim.measured.durations import duration, number_in
 from tilesim.measured.measurement import Measurement, with_changes
 from tilesim.measured.profiled_calls import Shape
-from tilesim.measured.sample_builds import _variant, _with_case
+from tilesim.measured.sample_builds import variant_of, with_call
 from tilesim.operators.shapes import shape_of, shape_text
+from tilesim.ops import operator_of_kernel
 from tilesim.program.dtypes import dtype_named
 
 SHIPPED = Path(__file__).parent / "data" / "measured.csv"
@@ -81,8 +82,8 @@ def measured_csv(rows: Iterable[Measurement]) -> str:
 
 def chip_named(text: str) -> str:
     """The chip file of a chip as a source names it; "" if it names none."""
-    found = re.match(r"Ascend ?(910B\d|910_93\d\d|950PR|950DT|310P\d|310B\d|910A)", text, re.IGNORECASE)
-    return f"ascend{found.group(1).lower()}" if found else ""
+    name = re.match(r"Ascend ?(910B\d|910_93\d\d|950PR|950DT|310P\d|310B\d|910A)", text, re.IGNORECASE)
+    return f"ascend{name.group(1).lower()}" if name else ""
 
 
 def _from_csv(text: str, name: str) -> list[Measurement]:
@@ -117,7 +118,7 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
             pipes,
             problem=problem or wrong,
         )
-        rows.append(row if row.problem else _with_case(row, (), [row.dtype] * max(len(shapes), 1)))
+        rows.append(row if row.problem else with_call(row, [row.dtype] * max(len(shapes), 1)))
     if problems:
         raise BadInput(name, problems)
     return rows
@@ -127,9 +128,9 @@ def _pairs(text: str) -> dict[str, str]:
     return {k: v for k, _, v in (part.partition("=") for part in text.split(";") if part)}
 
 
-def _pipes(told: Mapping[str, object]) -> tuple[dict[str, float], str]:
+def _pipes(given: Mapping[str, object]) -> tuple[dict[str, float], str]:
     """The times [us] of the pipes that have worked, and what is wrong with the others; 0 and None are no work."""
-    times = {pipe: duration(value) for pipe, value in told.items() if value is not None and value != 0}
+    times = {pipe: duration(value) for pipe, value in given.items() if value is not None and value != 0}
     wrong = [f"pipe {pipe}: {problem}" for pipe, (_, problem) in times.items() if problem]
     return {pipe: time_us for pipe, (time_us, problem) in times.items() if not problem}, ", ".join(wrong)
 
@@ -141,10 +142,11 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
     outputs = raw.get("outputs", []) if isinstance(raw, dict) else []
     types = r.get("dtype") or {}
     dtypes = types.get("inputs", []) if isinstance(types, dict) else [types]
-    wide = isinstance(types, dict) and types.get("outputs") == ["float32"] and dtypes and dtypes[0] != "float32"
     notes = str(r.get("notes") or "")
-    told = r.get("pipe_times_us") or {}
-    pipes, wrong = _pipes({PIPES[k]: v for k, v in told.items() if k in PIPES} if isinstance(told, dict) else {})
+    pipe_times = r.get("pipe_times_us") or {}
+    pipes, wrong = _pipes(
+        {PIPES[k]: v for k, v in pipe_times.items() if k in PIPES} if isinstance(pipe_times, dict) else {}
+    )
     time_us, problem = duration(r.get("duration_us"))
     row = Measurement(
         chip_named(str(r.get("chip", ""))),
@@ -154,14 +156,23 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
         time_us,
         str(r.get("tier", "A")),
         str(r.get("source", "")),
-        {k: v for k, v in (r.get("attrs") or {}).items() if k in ("dim", "approximate")},
-        _variant(r, notes, wide=bool(wide)),
+        _attributes(r),
+        variant_of(r),
         pipes,
     )
     problem = problem or wrong or _problem(r, notes)
     if problem:
         return with_changes(row, problem=problem)
-    return _with_case(row, [tuple(s) for s in outputs if isinstance(s, list)], dtypes)
+    return with_call(row, dtypes, [tuple(s) for s in outputs if isinstance(s, list)])
+
+
+def _attributes(r: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a record that the operator of its kernel declares, as attributes or as options."""
+    op = operator_of_kernel(str(r.get("op", "")))
+    if op is None:
+        return {}
+    declared = {a.name for a in op.attributes} | {o.name for o in op.options}
+    return {name: value for name, value in (r.get("attrs") or {}).items() if name in declared}
 
 
 def _canonical(dtype: str) -> str:
@@ -173,17 +184,17 @@ def _canonical(dtype: str) -> str:
 
 
 def _flat(shapes: Sequence[Any]) -> list[Shape]:
-    """Shapes of tensors; a list of tensors is one tensor of all its elements, as one kernel works on all of them."""
-    found: list[Shape] = []
+    """Shapes of tensors; a list of tensors is one tensor of all their elements, as one kernel works on all of them."""
+    flat: list[Shape] = []
     for shape in shapes:
         if not isinstance(shape, list):
             continue  # an optional tensor that was not given
         if shape and isinstance(shape[0], list):
-            total = sum(math.prod(one) for one in shape)
-            found.append(tuple(shape[0]) if len(shape) == 1 else (total,))
+            total = sum(math.prod(part) for part in shape)
+            flat.append(tuple(shape[0]) if len(shape) == 1 else (total,))
         else:
-            found.append(tuple(shape))
-    return found
+            flat.append(tuple(shape))
+    return flat
 
 
 def _problem(r: Mapping[str, Any], notes: str) -> str:

@@ -1,4 +1,4 @@
-"""What a measured kernel should take: its plan's time, and for kernels of the vendor's library their own fixed time."""
+"""Predicted times of measured kernels: of the plan, and the fixed time of a kernel of the vendor's library."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilesim.chip.chip import Chip
-from tilesim.measured.measurement import EMPTY
-from tilesim.measured.profiled_calls import Case
+from tilesim.measured.sample_kernels import EmptyKernel
+from tilesim.operators.operator import KernelCall
 from tilesim.planning.plan import Plan, plan
 from tilesim.simulation.launch import LAUNCH, launch_us, launches
 from tilesim.timing.parameters import Parameters
@@ -30,29 +30,32 @@ class Prediction:
         return self.phases_us + self.fixed_us
 
 
-def predict(case: Case, chip: Chip, *, library: bool = True) -> Prediction:
-    """The time of a call on a chip; with `library` as a kernel of the vendor's library has it.
+def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True) -> Prediction:
+    """Return the time of a call on a chip; with `library` that of a kernel of the vendor's library.
 
     Raises what `plan` raises.
     """
-    if case.operator == EMPTY:
-        return Prediction(0.0, launch_us(Parameters(chip), case.tiles["cores"]), LAUNCH)
-    if case.memories:
-        chip = chip.override(case.memories)
-    made = plan(case.operator, case.given, chip=chip, dtype=case.dtype, tiles=case.tiles, **case.options)
-    return timed(made, library=library)
+    if isinstance(call, EmptyKernel):
+        return Prediction(0.0, launch_us(Parameters(chip), call.cores), LAUNCH)
+    memories = dict(call.memories)
+    if call.whole_buffer:
+        memories |= {"memory.ub.size_bytes": chip.memory.ub.silicon_bytes, "memory.ub.reserved_bytes": 0}
+    if memories:
+        chip = chip.override(memories)
+    planned = plan(call.operator, call.given, chip=chip, dtype=call.dtype, tiles=call.tiles, **call.options)
+    return timed(planned, library=library)
 
 
-def timed(made: Plan, *, library: bool = True) -> Prediction:
-    """The time of a plan."""
-    chip = made.chip
+def timed(plan: Plan, *, library: bool = True) -> Prediction:
+    """Return the time of a plan."""
+    chip = plan.chip
     pipes: dict[str, float] = {}
     phases = 0.0
-    for one in made.phases:
-        hz = chip.clock.hz(one.phase.core_kind)
-        phases += one.cycles / hz * 1e6
-        for pipe, cycles in one.busy_cycles.items():
+    for phase in plan.phases:
+        hz = chip.clock.hz(phase.phase.core_kind)
+        phases += phase.cycles / hz * 1e6
+        for pipe, cycles in phase.busy_cycles.items():
             pipes[pipe] = pipes.get(pipe, 0.0) + cycles / hz * 1e6
-    launch = launches(made, library=library)
-    phases += chip.launch.sync_us * max(len(made.phases) - len(launch.each_us), 0)
-    return Prediction(phases, launch.total_us, launch.table, pipes, made)
+    launch = launches(plan, library=library)
+    phases += chip.launch.sync_us * max(len(plan.phases) - len(launch.each_us), 0)
+    return Prediction(phases, launch.total_us, launch.table, pipes, plan)

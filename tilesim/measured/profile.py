@@ -83,10 +83,10 @@ def read_profile(path: str | Path) -> list[Profiled]:
     pipes = {pipe: place for pipe, place in pipes.items() if place >= 0}
     if "block_id" in header and pipes:
         return [_blocks(Path(path), rows, pipes)] if rows else []
-    named = places["name"] >= 0 or places["kind"] >= 0
-    told = pipes or any(places[key] >= 0 for key in ("time_us", "inputs", "core", "blocks"))
-    if not named or not told:
-        missing = "durations, shapes, cores, blocks or pipe times" if named else "kernel names or types"
+    has_names = places["name"] >= 0 or places["kind"] >= 0
+    measured = pipes or any(places[key] >= 0 for key in ("time_us", "inputs", "core", "blocks"))
+    if not has_names or not measured:
+        missing = "durations, shapes, cores, blocks or pipe times" if has_names else "kernel names or types"
         raise BadInput(str(path), [f"has no column of {missing}; is it a profiler's table of kernels?"])
     return [_profiled(row, places, pipes) for row in rows]
 
@@ -96,11 +96,11 @@ def _table(name: str, text: str) -> tuple[dict[str, int], list[list[str]]]:
 
     The cells are parted by what makes most names of columns out of the first line. Raises BadInput.
     """
-    known = {one for names in (*NAMES.values(), *PIPES.values()) for one in names}
+    known = {word for words in (*NAMES.values(), *PIPES.values()) for word in words}
     first = next((line for line in text.splitlines() if any(map(str.isalnum, line))), "")
     try:
-        found = {by: {cell.lower() for cells in _cells(first, by) for cell in cells} for by in SEPARATORS}
-        by = max(found, key=lambda by: len(found[by] & known))
+        columns = {by: {cell.lower() for cells in _cells(first, by) for cell in cells} for by in SEPARATORS}
+        by = max(columns, key=lambda by: len(columns[by] & known))
         if by == ";":
             raise BadInput(
                 name, ["has its cells parted by semicolons, which part shapes too; save it with commas or tabs"]
@@ -124,8 +124,8 @@ def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str,
         place = places[key]
         return row[place] if 0 <= place < len(row) and row[place].lower() not in ABSENT else ""
 
-    found = {pipe: _number(row[place]) for pipe, place in pipes.items() if place < len(row)}
-    worked = {pipe: value for pipe, value in found.items() if value > 0}
+    times = {pipe: _number(row[place]) for pipe, place in pipes.items() if place < len(row)}
+    worked = {pipe: value for pipe, value in times.items() if value > 0}
     if "cube mte2" in worked:
         worked["mte2"] = max(worked.pop("cube mte2"), worked.get("mte2", 0.0))
     blocks = _number(cell("blocks"))
@@ -173,8 +173,8 @@ def _clean(cell: str) -> str:
 
 def _number(text: str) -> float:
     """The finite number that a cell holds; NaN for none."""
-    found = number_in(text)
-    return found if isinstance(found, float) and math.isfinite(found) else math.nan
+    number = number_in(text)
+    return number if isinstance(number, float) and math.isfinite(number) else math.nan
 
 
 def _shapes(text: str) -> tuple[Shape, ...]:

@@ -1,4 +1,4 @@
-"""How far predicted times are from measured ones: by operator and dtype, with everything that could not be compared."""
+"""Errors of predicted times by operator and dtype, with every row that could not be compared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """How far the prediction is off, in percent of the measured time; above 0 if it is too long."""
+        """Error of the prediction in percent of the measured time; above 0 if it is too long."""
         return (self.predicted_us / self.row.time_us - 1) * 100
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Summary:
         return cls(len(errors), fmean(sizes), median(sizes), max(errors, key=abs), fmean(errors), order)
 
     def text(self, more: str = "") -> str:
-        """One line with all of it; `more` is what there is to say of rows that are not in it."""
+        """Return one line with all of it; `more` stands after the number of rows."""
         if not self.rows:
             return f"no row could be compared{more}"
         rank = f", rank correlation {self.rank_correlation:.3f}" if self.rank_correlation is not None else ""
@@ -104,7 +104,7 @@ class Validation(Shown):
     skipped: tuple[tuple[Measurement, str], ...]
     """Rows that could not be compared, each with the reason."""
     fit: Fit | None = None
-    """What a fit changed and how it holds on rows that it did not see, if one was asked for."""
+    """The fit that was asked for: its changes, and its errors on held-out rows."""
 
     @property
     def overall(self) -> Summary:
@@ -121,33 +121,33 @@ class Validation(Shown):
 
     @property
     def notes(self) -> dict[tuple[str, str], dict[str, int]]:
-        """(operator, dtype) -> what its rows are predicted as where that is not what they are called -> rows."""
-        found: dict[tuple[str, str], dict[str, int]] = {}
+        """(operator, dtype) -> note on a call that differs from the measured kernel -> number of rows."""
+        notes: dict[tuple[str, str], dict[str, int]] = {}
         for key, rows in grouped(self.compared).items():
-            for note in (c.row.case.note for c in rows if c.row.case is not None and c.row.case.note):
-                counts = found.setdefault(key, {})
+            for note in (c.row.call.note for c in rows if c.row.call is not None and c.row.call.note):
+                counts = notes.setdefault(key, {})
                 counts[note] = counts.get(note, 0) + 1
-        return found
+        return notes
 
     @property
     def families(self) -> dict[str, Summary]:
         """Class of library operators -> its rows."""
-        found: dict[str, list[Compared]] = {}
-        for one in self.compared:
-            if one.row.library and one.row.case is not None and one.row.case.family:
-                found.setdefault(one.row.case.family, []).append(one)
-        return {name: Summary.of(rows) for name, rows in sorted(found.items())}
+        rows_of_class: dict[str, list[Compared]] = {}
+        for comparison in self.compared:
+            if comparison.row.library and comparison.row.call is not None and comparison.row.call.accuracy_class:
+                rows_of_class.setdefault(comparison.row.call.accuracy_class, []).append(comparison)
+        return {name: Summary.of(rows) for name, rows in sorted(rows_of_class.items())}
 
     @property
     def pipes(self) -> list[tuple[Measurement, str, float, float]]:
         """(row, pipe, measured us, predicted us) of the rows that have pipe times."""
-        found = []
-        for one in self.compared:
-            for pipe, measured in one.row.pipes_us.items():
-                predicted = one.prediction.pipes_us.get(pipe)
+        times = []
+        for comparison in self.compared:
+            for pipe, measured in comparison.row.pipes_us.items():
+                predicted = comparison.prediction.pipes_us.get(pipe)
                 if predicted:
-                    found.append((one.row, pipe, measured, predicted))
-        return found
+                    times.append((comparison.row, pipe, measured, predicted))
+        return times
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data, errors in percent."""
@@ -161,7 +161,7 @@ class Validation(Shown):
                 for note, count in notes.items()
             ],
             "families": [{"family": name, **s.to_json()} for name, s in self.families.items()],
-            "rows": [one.to_json() for one in self.compared],
+            "rows": [comparison.to_json() for comparison in self.compared],
             "pipes": [
                 {
                     "row": row.text,
@@ -189,7 +189,7 @@ def validate(
     all: bool = False,  # noqa: A002 - the word of the command line
     fit: bool = False,
 ) -> Validation:
-    """Predicted against measured times for every row of the chip that an operator is known for.
+    """Return predicted against measured times for every row of the chip whose kernel is a known operator's.
 
     `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
     A chip file of another name has the rows of its `soc`.
@@ -199,24 +199,24 @@ def validate(
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
     rows = load_measured(measured) if measured is None or isinstance(measured, str | Path) else list(measured)
-    mine = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
+    of_chip = [r for r in rows if r.chip in (chip.name, chip.soc.lower()) and (all or r.tier == "A")]
     if not fit:
-        return compared_on(mine, chip)
-    result = fitted([r for r in mine if r.case is None or not r.case.kind], chip)
-    after = compared_on(mine, result.chip)
+        return compared_on(of_chip, chip)
+    result = fitted([r for r in of_chip if r.call is None or not r.call.own_class], chip)
+    after = compared_on(of_chip, result.chip)
     return Validation(after.chip, after.compared, after.skipped, result)
 
 
 def compared_on(rows: Iterable[Measurement], chip: Chip) -> Validation:
-    """The rows against what the chip's figures predict."""
+    """Return the rows against the times that the chip predicts."""
     compared: list[Compared] = []
     skipped: list[tuple[Measurement, str]] = []
     for row in rows:
-        if row.case is None:
+        if row.call is None:
             skipped.append((row, row.problem))
             continue
         try:
-            compared.append(Compared(row, predict(row.case, chip, library=row.library)))
+            compared.append(Compared(row, predict(row.call, chip, library=row.library)))
         except TilesimError as why:
             skipped.append((row, str(why).splitlines()[0]))
     return Validation(chip.name, tuple(compared), tuple(skipped))
@@ -224,11 +224,13 @@ def compared_on(rows: Iterable[Measurement], chip: Chip) -> Validation:
 
 def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
     """(operator, dtype) -> rows, in the order of names."""
-    found: dict[tuple[str, str], list[Compared]] = {}
-    for one in compared:
-        kind = one.row.case.kind if one.row.case is not None else ""
-        found.setdefault((f"{one.row.operator} {kind}".rstrip(), one.row.dtype), []).append(one)
-    return dict(sorted(found.items()))
+    groups: dict[tuple[str, str], list[Compared]] = {}
+    for comparison in compared:
+        own_class = comparison.row.call.own_class if comparison.row.call is not None else ""
+        groups.setdefault((f"{comparison.row.operator} {own_class}".rstrip(), comparison.row.dtype), []).append(
+            comparison
+        )
+    return dict(sorted(groups.items()))
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -81,6 +81,10 @@ class Option:
     default: bool = True
     words: tuple[str, ...] = ()
 
+    def text(self, *, on: bool) -> str:
+        """Return the option as words of the command line write it, `approximate=tanh`."""
+        return f"{self.name}={(self.words or ('false', 'true'))[on]}"
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -99,8 +103,8 @@ class Outcome(NamedTuple):
     expected: str
     given: str
     parameter: str = ""
-    elsewhere: bool = False
-    """Whether it would hold on another product, so that there is nothing to call on this one."""
+    supported_elsewhere: bool = False
+    """True where the rule holds on another product: this product has nothing to call."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,8 @@ class Rule:
 
     def apply(self, call: Call, chip: Chip) -> Finding:
         """What the rule says about a call on a chip."""
-        ok, expected, given, parameter, elsewhere = self.test(call, chip)
-        status = None if elsewhere and not ok else self.status
+        ok, expected, given, parameter, supported_elsewhere = self.test(call, chip)
+        status = None if supported_elsewhere and not ok else self.status
         return Finding(self.name, ok, expected, given, parameter or self.parameter, status, self.tiling)
 
 
@@ -147,7 +151,7 @@ def _no_variant(_: Call, __: Chip) -> str:
     return ""
 
 
-def _nothing_computed(_: Mapping[str, int]) -> Mapping[str, int]:
+def _no_derived_sizes(_: Mapping[str, int]) -> Mapping[str, int]:
     return {}
 
 
@@ -183,6 +187,52 @@ class Work:
     bytes: int
 
 
+@dataclass(frozen=True)
+class KernelRow:
+    """A measured kernel as a profile or a benchmark states it; what the source does not have is empty."""
+
+    inputs: Sequence[tuple[int, ...]]
+    dtypes: Sequence[str]
+    """Dtypes of the inputs as the source writes them."""
+    outputs: Sequence[tuple[int, ...]] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    variant: Mapping[str, Any] = field(default_factory=dict)
+    """Tiles, cores and options of a published sample; empty for a kernel of the vendor's library."""
+    chip: str = ""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A measured kernel as a call that `plan` takes."""
+
+    operator: Operator
+    given: Mapping[str, Any]
+    dtype: str
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    memories: Mapping[str, int] = field(default_factory=dict)
+    """Parameters of memories of the kernel that differ from the chip file."""
+    whole_buffer: bool = False
+    """True for a kernel that uses all of the unified buffer in silicon."""
+    note: str = ""
+    """How the call differs from the kernel, and why."""
+    own_class: str = ""
+    """Accuracy class of the call where it differs from the operator's."""
+
+    @property
+    def accuracy_class(self) -> str:
+        """Class of kernels that share one known error of estimates, "" for a kernel without one."""
+        return self.own_class or self.operator.accuracy_class
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A published sample of an operator: its name in sources, and its variant from a record of measurements."""
+
+    name: str
+    variant: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class Operator:
     """Everything about an operator. `dtypes` are those of each chip family that has it, `dtype` the one to assume."""
@@ -213,10 +263,10 @@ class Operator:
 
     A variant is frozen data, which the kernel function reads as `k.variant`.
     """
-    computed: Callable[[Mapping[str, int]], Mapping[str, int]] = _nothing_computed
-    """Further sizes that the kernel uses, from the dims: tokens, groups ..."""
-    axes: Callable[[Call], Mapping[str, int]] = lambda _: {}
-    """Further sizes that the kernel uses, from the shapes of tensors of any rank."""
+    derived_sizes: Callable[[Mapping[str, int]], Mapping[str, int]] = _no_derived_sizes
+    """Sizes of the kernel that follow from the dims: tokens, groups ..."""
+    shape_sizes: Callable[[Call], Mapping[str, int]] = lambda _: {}
+    """Sizes of the kernel that follow from the shapes of tensors of any rank."""
     tiles: Callable[[Call, Chip], Mapping[str, int]] = _no_tiles
     """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
@@ -232,8 +282,19 @@ class Operator:
     """What an output may differ from the reference."""
     fused: Operator | None = None
     """The same as one kernel on every product, where some compose it of other operators; for comparison only."""
-    counted: Callable[[Work], Mapping[str, int]] | None = None
-    """The names that the vendor's kernel counts one run of an instruction under, where that kernel is public."""
+    vendor_counters: Callable[[Work], Mapping[str, int]] | None = None
+    """Counters of the vendor's kernel, where that is public, and by how much one run of an instruction moves each."""
+
+    kernel_names: Sequence[str] = ()
+    """Names of its kernel in profiles and benchmarks; case and underscores are ignored."""
+    accuracy_class: str = ""
+    """Class of kernels that share one known error of estimates; "" where none was compared with a measurement."""
+    measured_options: Mapping[str, bool] = field(default_factory=dict)
+    """Options of the measured kernels that differ from the defaults."""
+    kernel_call: Callable[[KernelRow], KernelCall] | None = None
+    """The call of a measured kernel; None for `call_of_shapes`. Raises Unmapped."""
+    sample: Sample | None = None
+    """The published sample whose measured times are known."""
 
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:
@@ -280,6 +341,10 @@ class Operator:
         if problems:
             raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", _author())
 
+    def runs_as(self, kernel: str) -> bool:
+        """Return True if profiles and benchmarks call a kernel of this operator `kernel`."""
+        return _plain(kernel) in map(_plain, self.kernel_names)
+
     def members(self, option: str) -> tuple[Argument, ...]:
         """The tensors that belong to an option."""
         return tuple(t for t in self.tensors if t.option == option)
@@ -310,7 +375,7 @@ class Operator:
         Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
         """
         options = tuple(sorted(call.options.items()))
-        return _recorded(self, call.dtype, options, chip.family, variant)
+        return _recorded(self, call.dtype, options, chip.family, variant, chip.vector.registers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +405,12 @@ class Call:
     @property
     def env(self) -> dict[str, Any]:
         """The values of all names that sizes and scalars of the kernel can have."""
-        return {**self.attributes, **self.dims, **self.operator.computed(self.dims), **self.operator.axes(self)}
+        return {
+            **self.attributes,
+            **self.dims,
+            **self.operator.derived_sizes(self.dims),
+            **self.operator.shape_sizes(self),
+        }
 
     def spec(self, name: str) -> TensorSpec | None:
         """The tensor called `name`, None if it is null or not known."""
@@ -357,11 +427,11 @@ class Call:
 
 @functools.lru_cache(maxsize=256)
 def _recorded(
-    op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: Hashable
+    op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: Hashable, registers: int
 ) -> Kernel:
     on = dict(options)
     tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
-    kernel = Kernel(op.name, dtype, on, tensors, family, variant)
+    kernel = Kernel(op.name, dtype, on, tensors, family, variant, registers)
     try:
         op.kernel(kernel)
     except TilesimError:
@@ -374,6 +444,11 @@ def _recorded(
 def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
     shape = tuple(op.sizes[axis] if isinstance(axis, str) else axis for axis in op.patterns[argument.name].axes)
     return Tensor(argument.name, shape or (ONE,), argument.dtype or dtype, argument.role)
+
+
+def _plain(kernel: str) -> str:
+    """The name of a kernel without case and underscores."""
+    return kernel.replace("_", "").lower()
 
 
 def _author() -> str:

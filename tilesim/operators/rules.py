@@ -104,8 +104,8 @@ def dtype_supported(
     def test(call: Call, chip: Chip) -> Outcome:
         op, spec = call.operator, call.spec(name)
         ever = list(dict.fromkeys(d for some in op.dtypes.values() for d in some))
-        elsewhere = not everywhere and spec is not None and spec.dtype in ever
-        return _dtype(call, name, op.dtypes.get(chip.family) or ever)._replace(elsewhere=elsewhere)
+        supported_elsewhere = not everywhere and spec is not None and spec.dtype in ever
+        return _dtype(call, name, op.dtypes.get(chip.family) or ever)._replace(supported_elsewhere=supported_elsewhere)
 
     return Rule(f"{name} dtype", status, test, name, tiling=tiling)
 

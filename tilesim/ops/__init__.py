@@ -44,6 +44,16 @@ def load_operator(source: str | Path | Operator) -> Operator:
     return found
 
 
+def operator_of_kernel(kernel: str) -> Operator | None:
+    """Return the shipped operator that profiles and benchmarks call `kernel`, None for an unknown name."""
+    return next((op for op in _loaded(operators_shipped()) if op.runs_as(kernel)), None)
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(names: tuple[str, ...]) -> tuple[Operator, ...]:
+    return tuple(map(load_operator, names))
+
+
 def _split(source: str) -> tuple[Path | None, str]:
     """The file and the name in it; no file where `source` is a plain name."""
     head, colon, tail = source.rpartition(":")

@@ -58,4 +58,6 @@ adam_w = pointwise(
         Attribute("step", default=1),
     ),
     options=(Option("maximize", default=False),),
+    kernel_names=("AdamW", "ApplyAdamW", "ApplyAdamWV2"),
+    accuracy_class="elementwise",
 )

@@ -31,4 +31,6 @@ addcdiv = pointwise(
     inputs="x1 x2 x3",
     reference=reference,
     attributes=(Attribute("scalar", default=1.0),),
+    kernel_names=("Addcdiv", "ForeachAddcdivScalar"),
+    accuracy_class="elementwise",
 )

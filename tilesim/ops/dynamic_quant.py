@@ -6,7 +6,8 @@ from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.kernels.rows import LONG, WHOLE, column_tiles, row_tiles
-from tilesim.operators.operator import Argument, Call, Dimension, Operator, result
+from tilesim.operators.measured_kernels import call_of_shapes
+from tilesim.operators.operator import Argument, Call, Dimension, KernelCall, KernelRow, Operator, result
 from tilesim.operators.rules import dtype_is, dtype_supported, in_range, not_null, shape
 from tilesim.program.buffers import Range, Value
 from tilesim.program.recorder import Kernel, Phase, Target
@@ -74,6 +75,11 @@ def long_rows(k: Kernel) -> None:
                 p.store(p.cast(scaled, out=p.buffer("yOut", c.size, "int8", slots=2)), y[n.start, c])
 
 
+def kernel_call(row: KernelRow) -> KernelCall:
+    """Return the call of a measured kernel; its optional second input, the smoothing factors, has the dtype of x."""
+    return call_of_shapes(dynamic_quant, row, operands=2)
+
+
 dynamic_quant = Operator(
     name="dynamic_quant",
     api="aclnnDynamicQuant",
@@ -98,4 +104,7 @@ dynamic_quant = Operator(
     ),
     kernel=kernel,
     variant=variants,
+    kernel_names=("DynamicQuant",),
+    accuracy_class="quant",
+    kernel_call=kernel_call,
 )

@@ -50,4 +50,6 @@ exp = pointwise(
     inputs="x",
     attributes=ATTRIBUTES,
     reference=reference,
+    kernel_names=("Exp",),
+    accuracy_class="elementwise",
 )

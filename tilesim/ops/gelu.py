@@ -7,9 +7,14 @@ error function of |x|/sqrt(2), polynomial 7.1.26 of Abramowitz and Stegun (error
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
-from tilesim.operators.operator import Option
+from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
+from tilesim.operators.operator import KernelCall, KernelRow, Option, Sample
 from tilesim.program.buffers import Value
 from tilesim.program.recorder import Kernel
 
@@ -49,4 +54,37 @@ def kernel(k: Kernel) -> None:
 
 
 OPTIONS = (Option("approximate", default=False, words=("none", "tanh")),)
-gelu = pointwise("gelu", kernel, about="Gaussian error linear unit", inputs="x", options=OPTIONS)
+SAME_TIME = "predicted with the tanh form, as the library's kernel takes its time for both"
+
+
+def kernel_call(row: KernelRow) -> KernelCall:
+    """Return the call of a measured kernel in the tanh form, which the measured times of both forms are those of."""
+    if row.variant.get("fused") == "false":
+        raise Unmapped("vector instructions through memory on a chip that fuses them")
+    call = call_of_shapes(gelu, row)
+    form = str(row.attributes.get("approximate")).lower()
+    if row.variant or form == "tanh":
+        return call
+    return replace(call, note=f"{'approximate=none' if form == 'none' else 'form not told'}, {SAME_TIME}")
+
+
+def sample_variant(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tile of a published sample, and whether its instructions are fused, from the notes of its record."""
+    notes = str(record.get("notes") or "")
+    tile = re.search(r"tile (\d+)", notes.lower())
+    elements = {"elements": int(tile.group(1))} if tile else {}
+    return elements | ({"fused": "false"} if "未使能" in notes else {})
+
+
+gelu = pointwise(
+    "gelu",
+    kernel,
+    about="Gaussian error linear unit",
+    inputs="x",
+    options=OPTIONS,
+    kernel_names=("Gelu", "GeluV2"),
+    accuracy_class="elementwise",
+    measured_options={"approximate": True},
+    kernel_call=kernel_call,
+    sample=Sample("Gelu", sample_variant),
+)

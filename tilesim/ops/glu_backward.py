@@ -1,8 +1,8 @@
 """Gradient of GLU: both halves of `self` along one axis, from the gradient of a * sigmoid(b).
 
 Source: the vendor's document of aclnnGluBackward, and its public host code (ops-nn, activation/glu_grad) for the order
-of the checks, for which route runs and for the tiling. On the 950 family one kernel of its own runs; elsewhere, and for
-float64, the call is composed of other operators.
+of the checks, for which route runs and for the tiling. On chips with vector registers one kernel of its own runs; on
+others, and for float64, the call is composed of other operators.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     return VendorTiling(data, key, used, 0, chip.memory.ub.visible_bytes - KEPT_BYTES)
 
 
-def counted(work: Work) -> Mapping[str, int]:
+def vendor_counters(work: Work) -> Mapping[str, int]:
     """What the vendor's kernel counts for one run of an instruction: blocks, registers of 256 bytes, copies, bytes."""
     op, target = work.instr.op, work.instr.dst.base.name
     if op == "copy":
@@ -236,7 +236,7 @@ def route(call: Call, chip: Chip) -> str:
     own = call.spec("self")
     if call.operator.name == FUSED:
         return "kernel"
-    return "kernel" if chip.family == "950" and (own.dtype if own else call.dtype) != "float64" else "composite"
+    return "kernel" if chip.vector.registers and (own.dtype if own else call.dtype) != "float64" else "composite"
 
 
 def buffer_elements(dtype: str, ub_bytes: int) -> int:
@@ -313,18 +313,18 @@ def _a_row_fits(call: Call, chip: Chip) -> Outcome:
 
 def _ub_of_kernel(_: Call, chip: Chip) -> Outcome:
     visible = chip.memory.ub.visible_bytes
-    return Outcome(chip.family != "950" or visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
+    return Outcome(not chip.vector.registers or visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
 
 
 def _dtype_of_kernel(call: Call, chip: Chip) -> Outcome:
     own = call.spec("self")
-    ok = own is None or chip.family != "950" or own.dtype in WORDS_PER_ELEMENT
+    ok = own is None or not chip.vector.registers or own.dtype in WORDS_PER_ELEMENT
     return Outcome(ok, " or ".join(WORDS_PER_ELEMENT), own.dtype if own else UNKNOWN)
 
 
 def _has_elements(call: Call, chip: Chip) -> Outcome:
     given = math.prod(call.dims.values())
-    return Outcome(chip.family != "950" or not call.complete or given > 0, "at least 1 element", str(given))
+    return Outcome(not chip.vector.registers or not call.complete or given > 0, "at least 1 element", str(given))
 
 
 dim_in_range = Rule("dim range", PARAM_INVALID, _dim_in_range, "dim", tiling=(3, "dim-range"))
@@ -371,7 +371,7 @@ composed = Operator(
     reference=reference,
     magnitude=magnitude,
     tolerance=tolerance,
-    counted=counted,
+    vendor_counters=vendor_counters,
 )
 glu_backward = replace(
     composed,

@@ -62,7 +62,7 @@ def kernel(k: Kernel) -> None:
     """Record the backward: a core owns columns of H, and sums its weight gradients over S by a binary counter.
 
     Tiles of S are equal within a row. The vector function holds its values in registers, so that only planes of
-    products, the counter and what is copied take bytes. `counted` says what the vendor's kernel counts for each.
+    products, the counter and what is copied take bytes. `vendor_counters` has the vendor's count of each.
 
     On a unified buffer so small that a tile has one row, the second-last tile here reads one row of halo, since the
     tensor has no more, and zeroes the other; the vendor's kernel reads both, the second beyond the end. So a row of the
@@ -160,7 +160,7 @@ NAMES = {
 """(instruction, buffer that it writes, "" for any) -> what the vendor's kernel does for it; else its own name."""
 
 
-def counted(work: Work) -> Mapping[str, int]:
+def vendor_counters(work: Work) -> Mapping[str, int]:
     """What the vendor's kernel counts for one run of an instruction, in registers of 256 bytes and in transfers.
 
     Loads, casts, products and stores are those of the row function. A column sum is one instruction here and loads,
@@ -309,7 +309,7 @@ masked_causal_conv1d_backward = Operator(
     ),
     kernel=kernel,
     tiling=tiling,
-    counted=counted,
+    vendor_counters=vendor_counters,
     # The tiling keeps one row even where that does not fit, so the first call succeeds.
     overflow=SUCCESS,
     forward="masked_causal_conv1d",

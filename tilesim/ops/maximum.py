@@ -22,7 +22,9 @@ maximum = pointwise(
     options=CHOICES,
     spread=True,
     variant=variant,
-    axes=axis_sizes,
+    shape_sizes=axis_sizes,
     reference=reference,
     families=with_integers("int32", "int64", "int8"),
+    kernel_names=("Maximum",),
+    accuracy_class="elementwise",
 )

@@ -49,4 +49,12 @@ def reference(given: Arrays, _: Numbers) -> Arrays:
     return {"y": given["x"] * np.tanh(np.logaddexp(0.0, given["x"]))}
 
 
-mish = pointwise("mish", kernel, about="mish activation", inputs="x", reference=reference)
+mish = pointwise(
+    "mish",
+    kernel,
+    about="mish activation",
+    inputs="x",
+    reference=reference,
+    kernel_names=("Mish",),
+    accuracy_class="elementwise",
+)

@@ -20,7 +20,9 @@ mul = pointwise(
     options=CHOICES,
     spread=True,
     variant=variant,
-    axes=axis_sizes,
+    shape_sizes=axis_sizes,
     reference=reference,
     families=with_integers("int32"),
+    kernel_names=("Mul",),
+    accuracy_class="elementwise",
 )

@@ -8,7 +8,17 @@ from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import load_as
 from tilesim.kernels.elementwise import EMPTY, FAMILIES
 from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variants
-from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, result
+from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
+from tilesim.operators.operator import (
+    Argument,
+    Attribute,
+    Call,
+    Dimension,
+    KernelCall,
+    KernelRow,
+    Operator,
+    result,
+)
 from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, shape
 from tilesim.program.buffers import Value
@@ -19,7 +29,7 @@ from tilesim.program.sizes import attribute, dim
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")
 SLOTS = {(False, 4): 1, (False, 2): 2, (True, 4): 2, (True, 2): 2}
-"""Tiles in flight by (chip of the 950 family, bytes of an element), as the times of the vendor's kernels tell."""
+"""Tiles in flight by (vector registers or none, bytes of an element), as the times of the vendor's kernels tell."""
 
 
 def variants(call: Call, _: Chip) -> tuple[str, ...]:
@@ -43,7 +53,7 @@ def kernel(k: Kernel) -> None:
         return
     with k.vector("rms_norm", "keeps whole rows") as p:
         gamma = load_as(p, k["gamma"], "float32", name="gamma", slots=1)
-        slots = SLOTS[k.family == "950", itemsize(k.dtype)]
+        slots = SLOTS[k.registers > 0, itemsize(k.dtype)]
         for t in row_tiles(k, p, ROWS, ROW, slots=slots):
             x = t.load("x")
             y = t.room("y") if k.dtype == "float32" else x
@@ -87,6 +97,14 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
     return {"y": x * root * given["gamma"], "rstd": root}
 
 
+def kernel_call(row: KernelRow) -> KernelCall:
+    """Return the call of a measured kernel, whose gamma covers the last axis."""
+    call = call_of_shapes(rms_norm, row)
+    if len(row.inputs) > 1 and row.inputs[1] != row.inputs[0][-1:]:
+        raise Unmapped(f"gamma {list(row.inputs[1])} covers more than the last axis of {list(row.inputs[0])}")
+    return call
+
+
 rms_norm = Operator(
     name="rms_norm",
     api="aclnnRmsNorm",
@@ -115,4 +133,7 @@ rms_norm = Operator(
     kernel=kernel,
     reference=reference,
     variant=variants,
+    kernel_names=("RmsNorm",),
+    accuracy_class="norm",
+    kernel_call=kernel_call,
 )

@@ -20,4 +20,12 @@ def reference(given: Arrays, _: Numbers) -> Arrays:
     return {"y": logistic(given["x"])}
 
 
-sigmoid = pointwise("sigmoid", kernel, about="logistic function", inputs="x", reference=reference)
+sigmoid = pointwise(
+    "sigmoid",
+    kernel,
+    about="logistic function",
+    inputs="x",
+    reference=reference,
+    kernel_names=("Sigmoid",),
+    accuracy_class="elementwise",
+)

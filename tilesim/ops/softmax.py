@@ -185,4 +185,6 @@ softmax = Operator(
     kernel=kernel,
     reference=reference,
     variant=variants,
+    kernel_names=("Softmax", "SoftmaxV2"),
+    accuracy_class="softmax",
 )

@@ -77,4 +77,6 @@ swi_glu = Operator(
     kernel=kernel,
     reference=reference,
     variant=variant,
+    kernel_names=("SwiGlu",),
+    accuracy_class="glu",
 )

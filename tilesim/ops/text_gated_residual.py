@@ -37,7 +37,7 @@ from tilesim.ops.text_gated_residual_grad import (
     H,
     N,
     R,
-    computed,
+    derived_sizes,
     tolerance,
     variant,
 )
@@ -183,7 +183,7 @@ text_gated_residual = Operator(
     ),
     kernel=kernel,
     variant=variant,
-    computed=computed,
+    derived_sizes=derived_sizes,
     overflow=INNER_NULLPTR,
     reference=reference,
     tolerance=allowed,

@@ -48,14 +48,22 @@ G = dim("G")
 
 K_BLOCK = 64
 """Elements of k that one mmad sums, in every product: the operator's, so that values do not depend on the chip."""
-MOST_LIFT = 16
-"""float16 would lose gradients below 6e-5. So a token's dUp, dDown and dGate are lifted by 1/max|gradient|, from 1 to
-16C; what the weight gradients multiply them with, act and xNorm, is dropped by as much, and so is dXn once summed."""
+LARGEST_LOSS_SCALE = 16
+"""float16 would lose gradients below 6e-5. The dUp, dDown and dGate of a token are multiplied by a loss scale of
+1/max|gradient|, from 1 to 16C; act and xNorm, by which the weight gradients multiply them, are divided by it, and so is
+dXn after its sum."""
 FEW_TOKENS = 32
 """Up to so many, weight gradients are products of float32: a sum of few terms does not average their rounding out, and
 the slower products of the cube hide behind the copies of the partial sums."""
 MOST_PARTIALS, LEAST_TOKENS = 8, 256
 """Partial sums of a weight gradient: at most so many, of at least so many tokens, whatever the chip's cores."""
+
+STAGED = {
+    "api": (8192, "the vendor's API, at the top, with the 256 bytes that the platform hides"),
+    "staging": (25600, "10 rows of R=640 in float32 from L0C; a guess, the total is documented"),
+}
+RESERVED_BY_FAMILY: Mapping[str, Mapping[str, tuple[int, str]]] = {"a2": STAGED, "a3": STAGED}
+"""Bytes beside those of every product that the document leaves out of its capacity numbers, by the chip's family."""
 
 TENSORS = (
     Argument("gradMixed", "B S H"),
@@ -83,7 +91,7 @@ def variant(call: Call, _: Chip) -> str:
     return "empty" if not tokens else "few" if tokens <= FEW_TOKENS else ""
 
 
-def computed(dims: Mapping[str, int]) -> Mapping[str, int]:
+def derived_sizes(dims: Mapping[str, int]) -> Mapping[str, int]:
     """N tokens, and G tokens of a partial sum."""
     tokens = dims.get("B", 0) * dims.get("S", 0)
     partials = max(1, min(MOST_PARTIALS, -(-tokens // LEAST_TOKENS)))
@@ -107,7 +115,7 @@ def kernel(k: Kernel) -> None:
     if k.options["inject"]:
         rows |= {"dGate": (C, full), "dGateFactor": (C, factor)}
     if half == "float16":
-        rows |= {"drop": (ONE, full)}
+        rows |= {"unscale": (ONE, full)}
     for name, (width, dtype) in rows.items():
         k.workspace(name, (N, width), dtype)
     gate_backward(k)
@@ -129,9 +137,8 @@ def keep_back(k: Kernel) -> None:
     k.counted_from = "size"
     k.reserve("scratch", 4096, "reduction and broadcast scratch, 16-bit channel rows of a token")
     k.reserve("scalars", 64, "two scalar blocks")
-    if k.family in ("a2", "a3"):
-        k.reserve("api", 8192, "the vendor's API, at the top, with the 256 bytes that the platform hides")
-        k.reserve("staging", 25600, "10 rows of R=640 in float32 from L0C; a guess, the total is documented")
+    for name, (size_bytes, reason) in RESERVED_BY_FAMILY.get(k.family, {}).items():
+        k.reserve(name, size_bytes, reason)
     k.static("invRmsRow", (align(C, 8),), "float32", (C,))
     k.static("channelGrad", (align(C, 8),), "float32", (C,))
 
@@ -141,7 +148,7 @@ def gate_backward(k: Kernel) -> None:
     inv_rms, _ = k.statics
     x, up = k["x"].reshape(N, C, H), k["up"].reshape(N, C, H)
     x_norm, d_up, mix_grad = (k.workspaces[name].reshape(N, C, H) for name in ("xNorm", "dUp", "mixGrad"))
-    drop = k.workspaces.get("drop")
+    unscale = k.workspaces.get("unscale")
     with k.vector("gate backward", "keeps whole rows of H; tiles over channels") as p:
         rows = p.tile("rows", C)
         for n in p.loop("n", N, split=True):
@@ -152,11 +159,13 @@ def gate_backward(k: Kernel) -> None:
                 row = p.buffer("gradInjectIn", C, k.dtype, pool="scratch")
                 inject_in = p.load(k["gradInject"].reshape(N, C)[n.start], out=row)
             grad32 = p.buffer("gradMixed32", H)
-            lift = None if drop is None else lifted(k, p, grad_in, grad32, inject_in, drop[n.start])
-            if lift is not None:
-                scale = p.muls(scale, lift[1, 0], out=inv_rms)
+            loss_scale = (
+                None if unscale is None else token_loss_scale(k, p, grad_in, grad32, inject_in, unscale[n.start])
+            )
+            if loss_scale is not None:
+                scale = p.muls(scale, loss_scale[1, 0], out=inv_rms)
             if inject_in is not None:
-                channel_gradient(k, p, n, inject_in, lift)
+                channel_gradient(k, p, n, inject_in, loss_scale)
             grad = p.cast(grad_in, out=grad32)
             for c in p.loop("c", C, rows):
                 xn32 = p.buffer("xNorm32", (c.size, H))
@@ -177,28 +186,30 @@ def gate_backward(k: Kernel) -> None:
                 mix = p.muls(mix, 1 / C, out=mix)
                 p.store(mix, mix_grad[n.start, c])
                 slope = p.mul(p.mul(one_minus(p, s, out=work), mix, out=work), xn, out=work)
-                if lift is not None:  # twice: xNorm is dropped
-                    slope = p.muls(p.muls(slope, lift[0, 0], out=work), lift[0, 0], out=work)
+                if loss_scale is not None:  # twice: xNorm is unscaled
+                    slope = p.muls(p.muls(slope, loss_scale[0, 0], out=work), loss_scale[0, 0], out=work)
                 p.store(p.cast(slope, dtype=k.dtype, name="dUpOut", slots=2), d_up[n.start, c])
                 if "dUp32" in k.workspaces:
                     p.store(slope, k.workspaces["dUp32"].reshape(N, C, H)[n.start, c])
 
 
-def lifted(k: Kernel, p: Phase, grad_in: Value, grad32: Buffer, inject_in: Value | None, drop: View) -> Value:
-    """The lift of a token and its inverse, [2, 1], after storing the inverse in `drop`."""
+def token_loss_scale(
+    k: Kernel, p: Phase, grad_in: Value, grad32: Buffer, inject_in: Value | None, unscale: View
+) -> Value:
+    """Return the loss scale of a token and its inverse, [2, 1], after storing the inverse in `unscale`."""
     _, channel_grad = k.statics
-    both = p.buffer("lift", (2, 1), pool="scratch")
+    both = p.buffer("lossScale", (2, 1), pool="scratch")
     p.row_max(p.abs(p.cast(grad_in, out=grad32), out=grad32), out=both[0])
     if inject_in is not None:
         p.row_max(p.abs(p.cast(inject_in, out=channel_grad), out=channel_grad), out=both[1])
         p.maximum(p.read(both[0]), p.read(both[1]), out=both[0])
-    lift = p.mins(p.rec(p.read(both[0]), out=both[0]), MOST_LIFT * C, out=both[0])
-    inverse = p.rec(p.maxs(lift, 1.0, out=both[0]), out=both[1])
-    p.store(inverse, drop)
+    loss_scale = p.mins(p.rec(p.read(both[0]), out=both[0]), LARGEST_LOSS_SCALE * C, out=both[0])
+    inverse = p.rec(p.maxs(loss_scale, 1.0, out=both[0]), out=both[1])
+    p.store(inverse, unscale)
     return p.read(both)
 
 
-def channel_gradient(k: Kernel, p: Phase, n: Range, grad_in: Value, lift: Value | None) -> None:
+def channel_gradient(k: Kernel, p: Phase, n: Range, grad_in: Value, loss_scale: Value | None) -> None:
     """dGate = gradInject*inject*(1 - inject/2)/C of one token."""
     _, channel_grad = k.statics
     half = p.buffer("inject32", C, pool="scratch")
@@ -208,7 +219,7 @@ def channel_gradient(k: Kernel, p: Phase, n: Range, grad_in: Value, lift: Value 
     rest = p.adds(p.muls(inject, -0.5, out=half), 1.0, out=half)
     grad = p.muls(p.mul(grad, rest, out=channel_grad), 1 / C, out=channel_grad)
     p.store(grad, k.workspaces["dGate"][n.start])
-    grad = grad if lift is None else p.muls(grad, lift[0, 0], out=half)
+    grad = grad if loss_scale is None else p.muls(grad, loss_scale[0, 0], out=half)
     store_factor(p, grad, "dGateOut", k.workspaces["dGateFactor"][n.start], pool="scratch")
 
 
@@ -232,7 +243,7 @@ def activation_backward(k: Kernel) -> None:
             a = p.muls(a, 1 / C, out=a)
             s = sigmoid(p, a, out=p.buffer("sigmoid32", R))
             work = p.buffer("workR32", R)
-            acted = dropped(k, p, n, p.mul(a, s, out=work), out=work)
+            acted = unscaled(k, p, n, p.mul(a, s, out=work), out=work)
             store_factor(p, acted, "actOut", act[n.start])
             slope = p.adds(p.mul(one_minus(p, s, out=work), a, out=work), 1.0, out=work)
             slope = p.mul(p.mul(slope, s, out=work), upstream, out=work)
@@ -256,12 +267,12 @@ def activation_backward(k: Kernel) -> None:
                 p.store(total, mix_grad[n.start, c.start])
 
 
-def dropped(k: Kernel, p: Phase, n: Range, row: Value, out: Buffer) -> Value:
-    """A row of a token times the inverse of its lift, the row itself where there is none."""
-    drop = k.workspaces.get("drop")
-    if drop is None:
+def unscaled(k: Kernel, p: Phase, n: Range, row: Value, out: Buffer) -> Value:
+    """Return a row of a token times the inverse of its loss scale, the row itself without one."""
+    unscale = k.workspaces.get("unscale")
+    if unscale is None:
         return row
-    return p.muls(row, p.load(drop[n.start], out=p.buffer("dropIn", 1, pool="scalars"))[0], out=out)
+    return p.muls(row, p.load(unscale[n.start], out=p.buffer("unscaleIn", 1, pool="scalars"))[0], out=out)
 
 
 def norm_backward(k: Kernel) -> None:
@@ -288,7 +299,7 @@ def norm_backward(k: Kernel) -> None:
                 from_cube = p.load(d_x_norm[n.start, c.start], name="dXnIn")
                 direct = p.load(mix_grad[n.start, c.start], name="mixGradIn")
                 grad32 = p.buffer("grad32", H)
-                grad = p.add(dropped(k, p, n, from_cube, out=grad32), direct, out=grad32)
+                grad = p.add(unscaled(k, p, n, from_cube, out=grad32), direct, out=grad32)
                 work, prod = p.buffer("work32", H), p.buffer("prod32", H)
                 if gamma:
                     addend = p.mul(grad, hat, out=work)
@@ -387,7 +398,7 @@ text_gated_residual_grad = Operator(
     ),
     kernel=kernel,
     variant=variant,
-    computed=computed,
+    derived_sizes=derived_sizes,
     overflow=INNER_NULLPTR,
     forward="text_gated_residual",
     reference=reference,

@@ -287,7 +287,8 @@ class Kernel:
     """What is launched once: phases in order with a sync of all cores between, workspace, and what is kept back.
 
     `counted_from` says whether the reserves come off the stated size of the unified buffer or off what the platform
-    shows of it. `family` is the chip's, for reserves that differ; values and shapes never depend on it.
+    shows of it. `family` and `registers` are the chip's, for reserves and slots that differ; values and shapes never
+    depend on them.
     """
 
     name: str
@@ -296,6 +297,8 @@ class Kernel:
     tensors: Mapping[str, Tensor | None]
     family: str = ""
     variant: Hashable = ""
+    registers: int = 0
+    """Vector registers of a core; 0 where vector instructions work on the unified buffer."""
     counted_from: str = "visible"
     route: str = "kernel"
     """"kernel" for one of its own; else what the operator launches in its place."""

@@ -167,8 +167,8 @@ def _counted(plan: Plan, nests: Iterable[tuple[PhasePlan, Nest, int]]) -> Counts
             known = lines.get(step.instr)
             total = known.count + count if known else count
             lines[step.instr] = CountLine(phase.phase.name, step.instr, total)
-            if plan.operator.counted and plan.route == "kernel":
-                for name, value in plan.operator.counted(one).items():
+            if plan.operator.vendor_counters and plan.route == "kernel":
+                for name, value in plan.operator.vendor_counters(one).items():
                     vendor[name] = vendor.get(name, 0) + value * times
     return Counts(tuple(lines.values()), vendor)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilesim.operators.kernel_names import library_entry
+from tilesim.chip.chip import Chip
+from tilesim.operators.operator import Operator
 from tilesim.planning.plan import Plan
 from tilesim.timing.parameters import Parameters
 
@@ -44,7 +45,7 @@ class Launches:
 def launches(plan: Plan, *, library: bool = True) -> Launches:
     """The launches of a plan; without `library` by the chip's launch table for every operator, as a sample has it."""
     parameters = Parameters(plan.chip)
-    entry = library_entry(plan.chip, plan.operator.name) if library and plan.phases and not plan.kernel.launches else ""
+    entry = library_entry(plan.chip, plan.operator) if library and plan.phases and not plan.kernel.launches else ""
     if entry:
         table = f"kernels.{entry}"
         return Launches(table, (parameters[f"{table}.fixed_us"],), 0.0, parameters.keys)
@@ -52,6 +53,16 @@ def launches(plan: Plan, *, library: bool = True) -> Launches:
     alone = [launch_us(parameters, count) for count in blocks]
     tiling_us = _tiling_us(plan, parameters)
     return Launches(LAUNCH, tuple(us + tiling_us for us in alone), tiling_us, parameters.keys)
+
+
+def library_entry(chip: Chip, op: Operator) -> str:
+    """Return the name of the vendor's kernel of an operator in the chip file, "" without one.
+
+    An entry has the operator's name or one of its kernel names.
+    """
+    if op.name in chip.kernels:
+        return op.name
+    return next((name for name in chip.kernels if op.runs_as(name)), "")
 
 
 def launch_us(parameters: Parameters, blocks: int) -> float:

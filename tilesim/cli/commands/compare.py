@@ -15,8 +15,8 @@ from tilesim.errors import BadInput
 from tilesim.measured.compare import Comparison, KernelComparison, Left
 from tilesim.measured.compare import compare as compared
 from tilesim.measured.profile import read_profile
-from tilesim.measured.profiled_calls import Case
 from tilesim.operators.binding import bind, parse
+from tilesim.operators.operator import KernelCall
 from tilesim.ops import load_operator
 
 app = App()
@@ -56,7 +56,7 @@ def compare(
     return EXIT_YES if made.kernels else EXIT_NO
 
 
-def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Case | None:
+def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> KernelCall | None:
     """The call that the words say; None without an operator. Raises BadInput."""
     if op is None:
         if words or dtype:
@@ -65,7 +65,7 @@ def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Cas
     operator = load_operator(op)
     given = parse(operator, words or [])
     call = bind(operator, given, dtype=dtype)
-    return Case(operator, given, call.dtype)
+    return KernelCall(operator, given, call.dtype)
 
 
 def show(made: Comparison, name: str, *, everything: bool = False) -> None:

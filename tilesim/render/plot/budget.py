@@ -135,7 +135,7 @@ def _values(
         whole = [np.maximum(np.rint(values), 1).astype(int).ravel().tolist() for values in grid]
         names = [d.name for d in dims]
         points = [
-            call.operator.computed({**call.dims, **dict(zip(names, at, strict=True))})
+            call.operator.derived_sizes({**call.dims, **dict(zip(names, at, strict=True))})
             for at in zip(*whole, strict=True)
         ]
         env |= {name: np.array([p[name] for p in points]).reshape(grid[0].shape) for name in computed}
