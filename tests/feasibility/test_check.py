@@ -22,11 +22,6 @@ PR = load_chip("ascend950pr")
 B3 = load_chip("ascend910b3")
 GATED, CONV, GLU = "text_gated_residual_grad", "masked_causal_conv1d_backward", "glu_backward"
 DIMS = {"B": 1, "S": 4096, "C": 4, "H": 2560, "R": 320}
-SOCS = {"regbase": ["ascend950pr", "ascend950dt"], "910b": ["ascend910b1"], "other": ["ascend310p3", "ascend910a"]}
-
-
-def specs(tensors):
-    return {name: None if t is None else TensorSpec(t.shape, t.dtype) for name, t in tensors.items()}
 
 
 def sized(cores, ub_size_bytes):
