@@ -8,7 +8,7 @@ CASE := text_gated_residual_grad B=1 S=4096 C=4 H=2560 R=320 --chip ascend950pr
 SMALL := text_gated_residual_grad B=1 S=64 C=4 H=2560 R=320 --chip ascend950pr
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench schema readme picture clean python
+.PHONY: help setup demo test check bench schema readme samples picture clean python
 
 help:  ## Say what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
@@ -52,6 +52,9 @@ readme: setup  ## Run the commands of README.md and docs/ and write their output
 
 picture: setup  ## Draw docs/wings.svg again
 	$(BIN)/python -m tests.wings
+
+samples: setup  ## Write the reports in reports/ again, the page among them
+	$(BIN)/python -m tests.samples
 
 clean:  ## Remove what was made
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

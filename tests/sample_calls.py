@@ -7,9 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from tests.reference import glu, library, masked_causal_conv1d, text_gated_residual, tolerance
+from tests.reference import reference_of, tolerance
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.execution.inputs import random_inputs
@@ -116,48 +114,19 @@ def bits(outputs: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in outputs.items()}
 
 
-def judge(planned: Plan, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[tolerance.Measurement]:
-    """What the independent reference measures, all of it within tolerance; a failed assertion else."""
-    call, dtype, name = planned.call, planned.call.dtype, planned.operator.name
-    assert {n: (x.shape, x.dtype.name) for n, x in outputs.items()} == {
+def judge(
+    planned: Plan, inputs: Mapping[str, Any], outputs: Mapping[str, Any], expected: Mapping[str, Any] | None = None
+) -> list[tolerance.Measurement]:
+    """Return how far outputs are from what is expected, by the reference unless told, all of it within tolerance.
+
+    Raises AssertionError otherwise.
+    """
+    call, reference = planned.call, reference_of(planned.operator.name)
+    kinds = {name: array.dtype.name for name, array in outputs.items()}
+    assert {n: (x.shape, kinds[n]) for n, x in outputs.items()} == {
         n: (call.spec(n).shape, call.spec(n).dtype) for n in outputs
     }
-    if name.startswith("text"):
-        numbers = call.attributes
-        if name.endswith("grad"):
-            expected = text_gated_residual.backward(inputs, numbers["channels"])
-        else:
-            expected = text_gated_residual.forward(inputs, numbers["channels"], numbers["eps"])
-        return tolerance.assert_text_gated_residual(outputs, expected, dtype)
-    if name.startswith("masked"):
-        if name.endswith("backward"):
-            expected, terms = masked_causal_conv1d.backward(inputs), masked_causal_conv1d.backward_terms(inputs)
-        else:
-            expected, terms = (
-                {"out": f(inputs)["y"]} for f in (masked_causal_conv1d.forward, masked_causal_conv1d.forward_terms)
-            )
-        return tolerance.assert_masked_causal_conv1d(outputs, expected, terms, dtype)
-    if name.startswith("glu"):
-        dim = int(call.attributes["dim"])
-        if name == "glu":
-            first = np.abs(np.split(inputs["self"].astype(np.float64), 2, axis=dim)[0])
-            return tolerance.assert_glu(outputs, glu.forward(inputs, dim), {"out": first}, dtype)
-        if planned.route == "composite" and dtype == "bfloat16":
-            expected = glu.composite(inputs, dim)["out"]
-            # exp overflows in float32 where the sigmoid is subnormal, so that this is 0.
-            np.testing.assert_allclose(outputs["out"].astype(np.float64), expected, rtol=0, atol=1e-36)
-            return []
-        return tolerance.assert_glu(outputs, glu.backward(inputs, dim), glu.tolerance_scale(inputs, dim), dtype)
-    return _judge_library(planned, inputs, outputs)
-
-
-def _judge_library(planned: Plan, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[Any]:
-    name, call = planned.operator.name, planned.call
-    words = {o.name: o.words[call.options[o.name]] for o in planned.operator.options if o.words}
-    function = getattr(library, name)
-    known = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
-    numbers = {n: v for n, v in {**call.attributes, **call.options, **words}.items() if n in known}
-    expected = {n if n in outputs else f"{n}Out": value for n, value in function(inputs, **numbers).items()}
-    if name == "dynamic_quant":
-        return tolerance.assert_dynamic_quant(outputs, expected, inputs["x"])
-    return tolerance.assert_library(outputs, expected, {n: x.dtype.name for n, x in outputs.items()}, name)
+    values = reference.expected(call, inputs) if expected is None else expected
+    if hasattr(reference, "compare"):
+        return list(reference.compare(planned, inputs, outputs, values))
+    return tolerance.assert_library(outputs, values, kinds, planned.operator.name)

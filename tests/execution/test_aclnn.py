@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.reference import glu, masked_causal_conv1d, text_gated_residual, tolerance
+from tests.reference import glu_backward, masked_causal_conv1d_backward, text_gated_residual_grad, tolerance
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, Unsupported
 from tilesim.execution.aclnn import get_workspace_size, operator_of, parameters_of
@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 def glu_arrays(shape=(2, 4, 6), dim=-1, dtype="float32"):
     """gradOut, self, dim and out."""
-    given = glu.random_inputs(shape, dim, dtype, seed=3)
+    given = glu_backward.random_inputs(shape, dim, dtype, seed=3)
     kind = numpy_dtype(dtype)
     out = np.full(shape, 77, kind)
     return {"gradOut": given["gradOut"].astype(kind), "self": given["self"].astype(kind), "dim": dim, "out": out}
@@ -31,7 +31,7 @@ def conv_arrays(dims=None, dtype="bfloat16", *, mask=True):
     """The tensors of the convolution under the vendor's names."""
     dims = dims or {"S": 5, "B": 2, "H": 384}
     kind = numpy_dtype(dtype)
-    given = masked_causal_conv1d.random_inputs(dims, dtype, mask=mask, seed=3)
+    given = masked_causal_conv1d_backward.random_inputs(dims, dtype, mask=mask, seed=3)
     bits = given["mask"] if mask else None
     made = {name: given[name].astype(kind) for name in ("gradY", "x", "weight")}
     made |= {"maskOptional": bits}
@@ -269,7 +269,10 @@ def test_values_of_glu(chip, dtype):
     assert executor.run(bytearray(size)) == SUCCESS
     exact = {name: given[name].astype(np.float64) for name in ("gradOut", "self")}
     tolerance.assert_glu(
-        {"out": given["out"].astype(np.float64)}, glu.backward(exact, 1), glu.tolerance_scale(exact, 1), dtype
+        {"out": given["out"].astype(np.float64)},
+        glu_backward.backward(exact, 1),
+        glu_backward.tolerance_scale(exact, 1),
+        dtype,
     )
 
 
@@ -323,8 +326,8 @@ def test_values_of_the_convolution(dtype, mask):
     exact |= {"mask": given["maskOptional"]} if mask else {}
     tolerance.assert_masked_causal_conv1d(
         {own: given[name].astype(np.float64) for own, name in names.items()},
-        masked_causal_conv1d.backward(exact),
-        masked_causal_conv1d.backward_terms(exact),
+        masked_causal_conv1d_backward.backward(exact),
+        masked_causal_conv1d_backward.backward_terms(exact),
         dtype,
     )
 
@@ -351,7 +354,7 @@ def test_the_gated_residual_without_tokens_zeroes_its_gradients():
 
 def test_the_gated_residual_without_options():
     dims = {"B": 2, "S": 3, "C": 2, "H": 32, "R": 16}
-    inputs = text_gated_residual.random_inputs(dims, "float16", seed=1, inject=False, gamma=False)
+    inputs = text_gated_residual_grad.random_inputs(dims, "float16", seed=1, inject=False, gamma=False)
     floats = {"invRms"}
     given = {n: v.astype(np.float32 if n in floats else np.float16) for n, v in inputs.items()}
     absent = dict.fromkeys(("gradInject", "wGate", "gamma", "inject", "dwGate", "dgamma"))

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from tests import golden
 from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import findings
@@ -23,11 +22,6 @@ PR = load_chip("ascend950pr")
 B3 = load_chip("ascend910b3")
 GATED, CONV, GLU = "text_gated_residual_grad", "masked_causal_conv1d_backward", "glu_backward"
 DIMS = {"B": 1, "S": 4096, "C": 4, "H": 2560, "R": 320}
-SOCS = {"regbase": ["ascend950pr", "ascend950dt"], "910b": ["ascend910b1"], "other": ["ascend310p3", "ascend910a"]}
-
-
-def specs(tensors):
-    return {name: None if t is None else TensorSpec(t.shape, t.dtype) for name, t in tensors.items()}
 
 
 def sized(cores, ub_size_bytes):
@@ -45,69 +39,7 @@ def again(verdict, remedy):
     return check(verdict.operator, tensors | remedy.given, chip=chip)
 
 
-# -------------------------------------------------------------------- golden statuses
-@pytest.mark.parametrize("case", golden.conv1d_refusals(), ids=lambda case: case.name)
-def test_convolution_refusals(case):
-    verdict = check(CONV, specs(case.tensors), chip=sized(case.cores, case.ub_size_bytes))
-    assert verdict.verdict == "refused"
-    assert (verdict.status.code, verdict.tiling_check, verdict.tiling_parameter) == (
-        case.status,
-        case.check,
-        case.parameter,
-    )
-
-
-@pytest.mark.parametrize("case", golden.conv1d_tilings(), ids=lambda case: case.name)
-def test_convolutions_that_the_vendor_accepts(case):
-    chip = sized(case.cores, case.ub_size_bytes)
-    verdict = check(CONV, case.dims, chip=chip, dtype=case.dtype, mask=case.mask)
-    assert verdict.status.code == 0
-    assert not verdict.broken
-    assert verdict.ok == case.fits, "the vendor keeps one row even where it does not fit"
-
-
-def test_a_convolution_without_tokens_would_divide_by_zero():
-    verdict = check(CONV, {"S": 0, "B": 4, "H": 768}, chip=PR)
-    assert (verdict.verdict, verdict.status.code) == ("refused", 561002)
-    assert "divide by zero" in verdict.culprit
-
-
-@pytest.mark.parametrize("case", golden.glu_refusals(), ids=lambda case: case.name)
-def test_glu_tilings_that_are_refused_or_undefined(case):
-    spec = TensorSpec(case.shape, case.dtype)
-    verdict = check(GLU, {"self": spec, "dim": case.dim}, chip=sized(case.cores, case.ub_size_bytes))
-    if case.check == "undefined":
-        assert (verdict.status.code, verdict.tiling_check) == (561002, "group")
-        assert "divide by zero" in verdict.culprit
-    else:
-        assert (verdict.verdict, verdict.tiling_check) == ("refused", case.check)
-
-
-@pytest.mark.parametrize("case", golden.glu_tilings(), ids=lambda case: case.name)
-def test_glu_tilings_that_are_accepted(case):
-    spec = TensorSpec(case.shape, case.dtype)
-    verdict = check(GLU, {"self": spec, "dim": case.dim}, chip=sized(case.cores, case.ub_size_bytes))
-    assert verdict.ok
-    assert verdict.status.code == 0
-
-
-@pytest.mark.parametrize("case", golden.glu_statuses(), ids=lambda case: case.name)
-def test_glu_statuses(case):
-    for name in SOCS[case.soc]:
-        verdict = check(GLU, specs(case.tensors) | {"dim": case.dim}, chip=name)
-        assert verdict.status.code == case.status
-        assert verdict.ok == (case.status == 0)
-
-
-@pytest.mark.parametrize("case", golden.gated_residual_limits(), ids=lambda case: f"{case.product}-{case.dims}")
-def test_gated_residual_limits(case):
-    for chip in [PR] if case.product == "950" else [B3, load_chip("ascend910_9391")]:
-        verdict = check(GATED, {"B": 2, "S": 3, **case.dims}, chip=chip)
-        assert verdict.status.code == case.status
-        if case.greatest_h is not None:
-            assert verdict.limits["H"] == case.greatest_h
-
-
+# -------------------------------------------------------------------- documented limits
 @pytest.mark.parametrize("batch", [0, 2])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_documented_greatest_h_for_every_c(batch, dtype):

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.reference import glu, tolerance
+from tests.reference import glu_backward, tolerance
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, Refused
 from tilesim.execution.aclnn import get_workspace_size
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 def ran(chip, shape, dim, dtype, spread=4.0):
     """(inputs, out, executor) of one call."""
-    inputs = glu.random_inputs(shape, dim, dtype, seed=5, spread=spread)
+    inputs = glu_backward.random_inputs(shape, dim, dtype, seed=5, spread=spread)
     kind = numpy_dtype(dtype)
     out = np.zeros(shape, kind)
     own = [inputs[name].astype(kind) for name in ("gradOut", "self")]
@@ -56,7 +56,7 @@ def test_bfloat16_is_rounded_after_every_launch(chip, shape, dim):
     expected = launch_by_launch(inputs["gradOut"], inputs["self"], dim, "bfloat16")
     np.testing.assert_array_equal(out.view(np.uint16), expected.view(np.uint16))
     # In float64 no gate below -88 becomes 0, so that spread would differ.
-    second = glu.composite(inputs, dim, "bfloat16")["out"].astype(np.float32).astype(ml_dtypes.bfloat16)
+    second = glu_backward.composite(inputs, dim, "bfloat16")["out"].astype(np.float32).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(out.view(np.uint16), second.view(np.uint16))
     assert [p.phase.name for p in executor.plan.phases] == [
         *("SplitV", "Sigmoid", "Mul gradOut", "Mul a", "Sub", "Mul gradA", "ConcatD"),
@@ -70,7 +70,10 @@ def test_float16_goes_through_float32(chip, shape, dim):
     expected = launch_by_launch(inputs["gradOut"], inputs["self"], dim, "float32").astype(np.float16)
     np.testing.assert_array_equal(out, expected)
     tolerance.assert_glu(
-        {"out": out.astype(np.float64)}, glu.backward(inputs, dim), glu.tolerance_scale(inputs, dim), "float16"
+        {"out": out.astype(np.float64)},
+        glu_backward.backward(inputs, dim),
+        glu_backward.tolerance_scale(inputs, dim),
+        "float16",
     )
     names = [p.phase.name for p in executor.plan.phases]
     assert (len(names), [n for n in names if n.startswith("Cast")]) == (10, ["Cast self", "Cast gradOut", "Cast out"])
@@ -82,7 +85,10 @@ def test_float16_goes_through_float32(chip, shape, dim):
 def test_wide_floats(chip, dtype, shape, dim):
     inputs, out, executor = ran(chip, shape, dim, dtype)
     tolerance.assert_glu(
-        {"out": out.astype(np.float64)}, glu.backward(inputs, dim), glu.tolerance_scale(inputs, dim), dtype
+        {"out": out.astype(np.float64)},
+        glu_backward.backward(inputs, dim),
+        glu_backward.tolerance_scale(inputs, dim),
+        dtype,
     )
     fused = (chip, dtype) == ("ascend950pr", "float32")
     assert (executor.plan.route, len(executor.plan.phases)) == (("kernel", 1) if fused else ("composite", 7))

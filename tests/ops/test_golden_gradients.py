@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests import golden
-from tests.reference import glu, masked_causal_conv1d, tolerance
+from tests.sample_calls import judge
 from tilesim.execution.inputs import given_from_arrays
 from tilesim.execution.run import run
 from tilesim.execution.verify import verify
@@ -17,22 +17,12 @@ NAMES = {"tgr": "text_gated_residual_grad", "con": "masked_causal_conv1d_backwar
 ATTRIBUTES = ("channels", "dim")
 
 
-def judge(name, dtype, attributes, inputs, expected, outputs):
-    if name.startswith("text"):
-        tolerance.assert_text_gated_residual(outputs, expected, dtype)
-    elif name.startswith("masked"):
-        terms = masked_causal_conv1d.backward_terms(inputs)
-        tolerance.assert_masked_causal_conv1d(outputs, expected, terms, dtype)
-    else:
-        tolerance.assert_glu(outputs, expected, glu.tolerance_scale(inputs, attributes["dim"]), dtype)
-
-
 def check(name, dtype, attributes, inputs, expected):
     arrays = {**inputs, **{n: np.array(v) for n, v in attributes.items() if n in ATTRIBUTES}}
     one = plan(name, given_from_arrays(name, arrays, dtype), chip="ascend950pr", dtype=dtype)
     for threads in (1, 3):
         made = run(one, inputs, threads=threads)
-        judge(name, dtype, attributes, inputs, expected, made.outputs)
+        judge(one, inputs, made.outputs, expected)
         assert all(difference.ok for difference in verify(made, one, inputs))
 
 

@@ -100,7 +100,8 @@ def test_refused_and_undefined_gated_units(case):
 def test_statuses_of_the_gated_unit(case):
     given = specs(case.tensors)
     for name in SOCS[case.soc]:
-        assert check(GLU, given | {"dim": case.dim}, chip=name).status.code == case.status
+        verdict = check(GLU, given | {"dim": case.dim}, chip=name)
+        assert (verdict.status.code, verdict.ok) == (case.status, case.status == 0)
         status, size, executor = get_workspace_size("aclnnGluBackward", **given, dim=case.dim, chip=name)
         assert status.code == case.status
         if case.status:
@@ -117,7 +118,10 @@ def test_statuses_of_the_gated_unit(case):
 def test_limits_of_the_gated_residual(case):
     dims = {"B": 1, "S": 2, **case.dims}
     for name in ["ascend950pr"] if case.product == "950" else ["ascend910b3", "ascend910_9391"]:
-        assert check(GATED, dims, chip=name).status.code == case.status
+        verdict = check(GATED, dims, chip=name)
+        assert verdict.status.code == case.status
+        if case.greatest_h is not None:
+            assert verdict.limits["H"] == case.greatest_h
         if case.status:
             assert refused(GATED, dims, name).status.code == case.status
         else:

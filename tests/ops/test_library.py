@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.reference import library, tolerance
 from tests.reference.formats import carried
+from tests.sample_calls import executed, judge
 from tilesim.chip.loading import load_chip
-from tilesim.execution.interpreter import PhaseJob, execute
 from tilesim.feasibility.verdict import check
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
-from tilesim.program.dtypes import numpy_dtype
 
 CHIPS = ("ascend910b2", "ascend950pr", "ascend910_9391", "ascend310p3", "ascend310b1", "ascend910a")
 CASES = [
@@ -35,19 +33,15 @@ CASES = [
     ("dynamic_quant", ("x",), {}),
 ]
 SHAPES = [(4, 6, 130), (2, 3000, 10), (70, 2)]
-PLACES = [(c, s) for c in CHIPS[:2] for s in SHAPES] + [(c, SHAPES[0]) for c in CHIPS[2:]]
+PLACES = [(c, s) for c in CHIPS[:2] for s in SHAPES]
 FLOATS = ("float32", "float16", "bfloat16")
 INTEGERS = [(op, d) for op in ("maximum", "add", "mul", "copy") for d in ("int8", "int32", "int64")]
 
 
-def run(op, inputs, chip, dtype, **given):
+def holds(op, inputs, chip, dtype, **given):
+    """Run a call and compare what it results in with the reference."""
     made = plan(op, {n: a.shape for n, a in inputs.items()}, chip=chip, dtype=dtype, **given)
-    arrays = {n: np.ascontiguousarray(a) for n, a in inputs.items()}
-    results = {t.name: made.call.spec(t.name) for t in made.operator.tensors if t.role == "output"}
-    arrays |= {n: np.zeros(s.shape, numpy_dtype(s.dtype)) for n, s in results.items()}
-    with np.errstate(all="ignore"):
-        execute([PhaseJob.of(p) for p in made.phases], arrays)
-    return {n: arrays[n] for n in results}
+    judge(made, inputs, executed(made, inputs))
 
 
 def inputs_of(op, names, shape, dtype, seed=0):
@@ -61,10 +55,6 @@ def inputs_of(op, names, shape, dtype, seed=0):
     return made
 
 
-def expected(op, inputs, given):
-    return getattr(library, op)(inputs, **given)
-
-
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("op", "names", "given"), CASES, ids=lambda v: v if isinstance(v, str) else "")
 @pytest.mark.parametrize(("chip", "shape"), PLACES, ids=str)
@@ -72,15 +62,7 @@ def test_results_match_the_reference(chip, op, names, given, dtype, shape):
     if dtype not in load_operator(op).dtypes[load_chip(chip).family]:
         assert check(op, {names[0]: shape}, chip=chip, dtype=dtype).verdict in ("unsupported", "refused")
         return
-    inputs = inputs_of(op, names, shape, dtype)
-    out, reference = run(op, inputs, chip, dtype, **given), expected(op, inputs, given)
-    if op == "dynamic_quant":
-        tolerance.assert_dynamic_quant(out, reference, inputs["x"])
-        return
-    if op == "adam_w":
-        out = {n.removesuffix("Out"): a for n, a in out.items()}
-    kinds = {n: "float32" if n == "rstd" else dtype for n in reference}
-    tolerance.assert_library(out, reference, kinds, op)
+    holds(op, inputs_of(op, names, shape, dtype), chip, dtype, **given)
 
 
 @pytest.mark.parametrize(("op", "dtype"), INTEGERS)
@@ -90,26 +72,20 @@ def test_integers_are_exact(op, dtype):
     rng = np.random.default_rng(1)
     names = ("x",) if op == "copy" else ("x1", "x2")
     inputs = {n: rng.integers(-50, 50, (7, 333)).astype(dtype) for n in names}
-    out = run(op, inputs, "ascend910b2", dtype)
-    tolerance.assert_library(out, expected(op, inputs, {}), {"y": dtype}, op)
+    holds(op, inputs, "ascend910b2", dtype)
 
 
 @pytest.mark.parametrize("op", ["softmax", "rms_norm", "dynamic_quant"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_rows_that_do_not_fit_take_several_passes(op, dtype):
     inputs = inputs_of(op, ("x", "gamma") if op == "rms_norm" else ("x",), (3, 70_000), dtype)
-    out, reference = run(op, inputs, "ascend910b2", dtype), expected(op, inputs, {})
-    if op == "dynamic_quant":
-        tolerance.assert_dynamic_quant(out, reference, inputs["x"])
-    else:
-        tolerance.assert_library(out, reference, {n: "float32" if n == "rstd" else dtype for n in reference}, op)
+    holds(op, inputs, "ascend910b2", dtype)
 
 
 def test_a_row_of_zeros_is_quantised_to_zeros():
     x = np.zeros((5, 40), np.float16)
     x[1] = 3
-    out = run("dynamic_quant", {"x": x}, "ascend950pr", "float16")
-    tolerance.assert_dynamic_quant(out, library.dynamic_quant({"x": x}), x)
+    holds("dynamic_quant", {"x": x}, "ascend950pr", "float16")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -118,21 +94,14 @@ def test_products(shape, dtype):
     m, k, n = shape
     rng = np.random.default_rng(2)
     inputs = {"x1": carried(rng.standard_normal((m, k)), dtype), "x2": carried(rng.standard_normal((k, n)), dtype)}
-    out, reference = run("matmul", inputs, "ascend910b2", dtype), expected("matmul", inputs, {})
-    error = np.abs(out["y"].astype(np.float64) - reference["y"])
-    terms = np.abs(inputs["x1"].astype(np.float64)) @ np.abs(inputs["x2"].astype(np.float64))
-    allowed = {"float32": 0, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype] * np.abs(reference["y"]) + 1e-6 * terms
-    assert (error <= allowed + 1e-6).all()
+    holds("matmul", inputs, "ascend910b2", dtype)
 
 
 @pytest.mark.parametrize("op", ["sigmoid", "swi_glu", "softmax", "rms_norm", "dynamic_quant", "add"])
 def test_any_rank(op):
     names = {"add": ("x1", "x2"), "rms_norm": ("x", "gamma")}.get(op, ("x",))
     for shape in ((6,), (2, 1, 3, 2, 4)):
-        inputs = inputs_of(op, names, shape, "float32")
-        out = run(op, inputs, "ascend950pr", "float32")
-        reference = expected(op, inputs, {})
-        assert {n: a.shape for n, a in out.items()} == {n: np.shape(a) for n, a in reference.items()}
+        holds(op, inputs_of(op, names, shape, "float32"), "ascend950pr", "float32")
 
 
 @pytest.mark.parametrize(

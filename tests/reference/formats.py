@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
+Inputs = Mapping[str, AnyArray]
+Outputs = dict[str, Array]
 
 
 @dataclass(frozen=True)

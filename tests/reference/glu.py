@@ -1,65 +1,32 @@
-"""Reference of the gated linear unit, y = a * s(b), and of its backward, along any axis of any rank."""
+"""Reference of the gated linear unit, y = a * s(b), along any axis of any rank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
-from tests.reference.formats import AnyArray, Array, carried, rounded, widened
+from tests.reference.call import Call, Plan
+from tests.reference.formats import AnyArray, Array, Inputs, Outputs, widened
 from tests.reference.logistic import logistic
+from tests.reference.tolerance import Measurement, assert_glu
 
 
-def _halves(values: AnyArray, dim: int) -> tuple[Array, Array]:
+def halves(values: AnyArray, dim: int) -> tuple[Array, Array]:
     first, second = np.split(widened(values), 2, axis=dim)
     return first, second
 
 
-def forward(inputs: Mapping[str, AnyArray], dim: int = -1) -> dict[str, Array]:
+def forward(inputs: Inputs, dim: int = -1) -> Outputs:
     """Return `out` [*1, N/2, *2] from `self` [*1, N, *2]."""
-    value, gate = _halves(inputs["self"], dim)
+    value, gate = halves(inputs["self"], dim)
     return {"out": value * logistic(gate)[0]}
 
 
-def backward(inputs: Mapping[str, AnyArray], dim: int = -1) -> dict[str, Array]:
-    """Return `out`, the gradient of `self`, from `gradOut` and `self`."""
-    value, gate = _halves(inputs["self"], dim)
-    upstream = widened(inputs["gradOut"])
-    opened, closed = logistic(gate)
-    return {"out": np.concatenate([upstream * opened, upstream * value * opened * closed], axis=dim)}
+def expected(call: Call, inputs: Inputs) -> Outputs:
+    """Return the output of `forward` along the axis of a call."""
+    return forward(inputs, call.attributes["dim"])
 
 
-def composite(inputs: Mapping[str, AnyArray], dim: int = -1, dtype: str = "bfloat16") -> dict[str, Array]:
-    """Return `out` as the chain of library kernels makes it, every kernel rounding its result to the dtype once.
-
-    Products that lack the fused kernel run sigmoid, mul, mul, sub, mul. A float32 sigmoid may fall on the other side
-    of a rounding tie than this float64 one; all later steps are exact before they are rounded.
-    """
-    value, gate = _halves(inputs["self"], dim)
-    opened = rounded(logistic(gate)[0], dtype)
-    value_grad = rounded(widened(inputs["gradOut"]) * opened, dtype)
-    slope = rounded(value - rounded(value * opened, dtype), dtype)
-    return {"out": np.concatenate([value_grad, rounded(value_grad * slope, dtype)], axis=dim)}
-
-
-def tolerance_scale(inputs: Mapping[str, AnyArray], dim: int = -1) -> dict[str, Array]:
-    """Return for each element of `out` the magnitude that its absolute tolerance is relative to.
-
-    That is |gradOut| in the first half and |gradOut * a| in the second, where a - a*s(b) cancels.
-    """
-    value, _ = _halves(inputs["self"], dim)
-    upstream = np.abs(widened(inputs["gradOut"]))
-    return {"out": np.concatenate([upstream, upstream * np.abs(value)], axis=dim)}
-
-
-def random_inputs(
-    shape: Sequence[int], dim: int = -1, dtype: str = "bfloat16", *, seed: int = 0, spread: float = 2.0
-) -> dict[str, AnyArray]:
-    """Return `gradOut` and `self` of the given shape, rounded to the dtype; a large spread saturates the gates."""
-    rng = np.random.default_rng(seed)
-    half = list(shape)
-    half[dim] //= 2
-    return {
-        "gradOut": carried(rng.standard_normal(half), dtype),
-        "self": carried(rng.standard_normal(tuple(shape)) * spread, dtype),
-    }
+def compare(plan: Plan, inputs: Inputs, outputs: Inputs, values: Outputs) -> list[Measurement]:
+    """Return how far the output of a plan is from `values`, within tolerance relative to the gated half."""
+    value, _ = halves(inputs["self"], plan.call.attributes["dim"])
+    return assert_glu(outputs, values, {"out": np.abs(value)}, plan.call.dtype)

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from autograd import grad
 
-from tests.reference import formats, glu, library, masked_causal_conv1d, text_gated_residual
+from tests.reference import (
+    formats,
+    glu,
+    glu_backward,
+    masked_causal_conv1d,
+    masked_causal_conv1d_backward,
+    reference_of,
+    text_gated_residual,
+    text_gated_residual_grad,
+)
+from tests.reference.call import Stated
 from tests.reference.formats import AnyArray, Array, widened
 
 OPTIONS = [(True, True), (True, False), (False, True), (False, False)]
@@ -59,7 +69,7 @@ GRADIENT_OF = {"x": "dx", "wDown": "dwDown", "wUp": "dwUp", "wGate": "dwGate", "
 
 def _gated_inputs(dims: Mapping[str, int], *, inject: bool, gamma: bool, eps: float = 1e-6) -> dict[str, AnyArray]:
     """Return inputs whose saved tensors come from a float64 forward, unrounded: only then the gradient is exact."""
-    made = _wide(text_gated_residual.random_inputs(dims, inject=inject, gamma=gamma, seed=3, eps=eps))
+    made = _wide(text_gated_residual_grad.random_inputs(dims, inject=inject, gamma=gamma, seed=3, eps=eps))
     saved = text_gated_residual.forward(made, dims["C"], eps)
     return {**made, **{name: value for name, value in saved.items() if name in made}}
 
@@ -96,7 +106,7 @@ def _gated_parameters(inputs: Outputs) -> Tensors:
 def test_gated_residual_equals_autodiff(inject: bool, gamma: bool, eps: float, channels: int) -> None:
     inputs = _gated_inputs({**DIMS, "C": channels}, inject=inject, gamma=gamma, eps=eps)
     expected = _autodiff(_gated_loss(inputs, channels, eps), _gated_parameters(inputs))
-    actual = text_gated_residual.backward(inputs, channels)
+    actual = text_gated_residual_grad.backward(inputs, channels)
     _assert_close(actual, {GRADIENT_OF[name]: value for name, value in expected.items()}, 1e-12)
 
 
@@ -111,7 +121,7 @@ def test_gated_residual_equals_finite_differences(inject: bool, gamma: bool) -> 
         return float(total + (np.sum(inputs["gradInject"] * outputs["inject"]) if inject else 0.0))
 
     expected = _differences(loss, _gated_parameters(inputs))
-    actual = text_gated_residual.backward(inputs, dims["C"])
+    actual = text_gated_residual_grad.backward(inputs, dims["C"])
     _assert_close(actual, {GRADIENT_OF[name]: value for name, value in expected.items()}, 1e-8)
 
 
@@ -131,7 +141,9 @@ def test_gated_residual_documented_example_is_125_and_zeros() -> None:
     assert np.all(np.abs(saved["invRms"] - 1000.0) < 1e-9)
     assert np.all(saved["inject"] == 1.0)
     assert not saved["up"].any()
-    outputs = text_gated_residual.backward(inputs | saved | {"invRms": np.full((*lead, channels), 1000.0)}, channels)
+    outputs = text_gated_residual_grad.backward(
+        inputs | saved | {"invRms": np.full((*lead, channels), 1000.0)}, channels
+    )
     assert np.all(outputs.pop("dx") == 125.0)
     assert set(outputs) == {"dwDown", "dwUp", "dwGate", "dgamma"}
     assert not any(value.any() for value in outputs.values())
@@ -145,23 +157,23 @@ def test_gated_residual_of_one_feature_by_hand() -> None:
         "gradMixed": 4 * one, "x": 2 * one, "wDown": 3 * one[0], "wUp": 5 * one[0],
         "invRms": 0.5 * one, "downPreAct": 0 * one, "up": 0 * one,
     }  # fmt: skip
-    outputs = text_gated_residual.backward(inputs, 1)
+    outputs = text_gated_residual_grad.backward(inputs, 1)
     # dDown = 1*5*1/2 = 2.5; dxNorm = 4/2 + 2.5*3 = 9.5; with H = 1 the norm removes all of it: 9.5 - 1*(9.5*1) = 0.
     assert {name: float(value.squeeze()) for name, value in outputs.items()} == {"dx": 0.0, "dwDown": 2.5, "dwUp": 0.0}
 
 
 @pytest.mark.parametrize("lead", [(0, 5), (5, 0)])
 def test_gated_residual_without_rows_has_zero_weight_gradients(lead: tuple[int, int]) -> None:
-    inputs = text_gated_residual.random_inputs({**DIMS, "B": lead[0], "S": lead[1]})
-    outputs = text_gated_residual.backward(inputs, DIMS["C"])
+    inputs = text_gated_residual_grad.random_inputs({**DIMS, "B": lead[0], "S": lead[1]})
+    outputs = text_gated_residual_grad.backward(inputs, DIMS["C"])
     assert outputs["dx"].shape == (*lead, 64)
     assert outputs["dwDown"].shape == (16, 64)
     assert not any(outputs[name].any() for name in ("dwDown", "dwUp", "dwGate", "dgamma"))
 
 
 def test_gated_residual_inputs_repeat_and_keep_their_formats() -> None:
-    first, second = (text_gated_residual.random_inputs(DIMS, "float16", seed=7) for _ in range(2))
-    assert tuple(first) == text_gated_residual.BACKWARD_INPUTS
+    first, second = (text_gated_residual_grad.random_inputs(DIMS, "float16", seed=7) for _ in range(2))
+    assert tuple(first) == text_gated_residual_grad.BACKWARD_INPUTS
     for name, value in first.items():
         np.testing.assert_array_equal(value, second[name])
         dtype = "float32" if name in {"invRms", "gamma"} else "float16"
@@ -174,7 +186,7 @@ def test_gated_residual_inputs_repeat_and_keep_their_formats() -> None:
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize(("tokens", "width"), [(1, 3), (2, 3), (7, 3), (5, 1), (6, 4)])
 def test_conv1d_equals_autodiff(mask: bool, tokens: int, width: int) -> None:
-    inputs = _wide(masked_causal_conv1d.random_inputs({"S": tokens, "B": 2, "H": 5, "W": width}, mask=mask))
+    inputs = _wide(masked_causal_conv1d_backward.random_inputs({"S": tokens, "B": 2, "H": 5, "W": width}, mask=mask))
     keep = inputs["mask"].T[:, :, None] if mask else np.ones((tokens, 2, 1))
 
     def loss(p: Any) -> Any:
@@ -183,19 +195,19 @@ def test_conv1d_equals_autodiff(mask: bool, tokens: int, width: int) -> None:
         return anp.sum(inputs["gradY"] * keep * y)
 
     expected = _autodiff(loss, {"x": inputs["x"], "weight": inputs["weight"]})
-    actual = masked_causal_conv1d.backward(inputs)
+    actual = masked_causal_conv1d_backward.backward(inputs)
     _assert_close(actual, {"gradX": expected["x"], "gradWeight": expected["weight"]}, 1e-13)
 
 
 @pytest.mark.parametrize("mask", [True, False])
 def test_conv1d_equals_finite_differences(mask: bool) -> None:
-    inputs = _wide(masked_causal_conv1d.random_inputs({"S": 4, "B": 2, "H": 3}, mask=mask))
+    inputs = _wide(masked_causal_conv1d_backward.random_inputs({"S": 4, "B": 2, "H": 3}, mask=mask))
 
     def loss(p: Tensors) -> float:
-        return float(np.sum(inputs["gradY"] * masked_causal_conv1d.forward({**inputs, **p})["y"]))
+        return float(np.sum(inputs["gradY"] * masked_causal_conv1d.forward({**inputs, **p})["out"]))
 
     expected = _differences(loss, {"x": inputs["x"], "weight": inputs["weight"]})
-    actual = masked_causal_conv1d.backward(inputs)
+    actual = masked_causal_conv1d_backward.backward(inputs)
     _assert_close(actual, {"gradX": expected["x"], "gradWeight": expected["weight"]}, 1e-8)
 
 
@@ -204,13 +216,13 @@ def test_conv1d_by_hand() -> None:
         return np.array(values).reshape(-1, 1, 1)
 
     inputs: dict[str, AnyArray] = {"x": column(1, 2, 3), "weight": np.array([[1.0], [10.0], [100.0]])}
-    assert masked_causal_conv1d.forward(inputs)["y"].ravel().tolist() == [100, 210, 321]
+    assert masked_causal_conv1d.forward(inputs)["out"].ravel().tolist() == [100, 210, 321]
     inputs |= {"gradY": column(1, 1, 2), "mask": np.array([[True, False, True]])}
-    assert masked_causal_conv1d.forward(inputs)["y"].ravel().tolist() == [100, 0, 321]
-    outputs = masked_causal_conv1d.backward(inputs)
+    assert masked_causal_conv1d.forward(inputs)["out"].ravel().tolist() == [100, 0, 321]
+    outputs = masked_causal_conv1d_backward.backward(inputs)
     assert outputs["gradX"].ravel().tolist() == [100 + 2 * 1, 2 * 10, 2 * 100]
     assert outputs["gradWeight"].ravel().tolist() == [2 * 1, 2 * 2, 1 * 1 + 2 * 3]
-    assert masked_causal_conv1d.backward_terms(inputs)["gradX"].ravel().tolist() == [102, 20, 200]
+    assert masked_causal_conv1d_backward.backward_terms(inputs)["gradX"].ravel().tolist() == [102, 20, 200]
 
 
 # --- glu -------------------------------------------------------------------------------------------------------
@@ -218,7 +230,7 @@ def test_conv1d_by_hand() -> None:
 
 @pytest.mark.parametrize(("shape", "dim"), [((6,), 0), ((2, 4, 6), -1), ((4, 3), 0), ((2, 2, 4, 3), 2), ((2,) * 8, -8)])
 def test_glu_equals_autodiff_and_finite_differences(shape: tuple[int, ...], dim: int) -> None:
-    inputs = _wide(glu.random_inputs(shape, dim))
+    inputs = _wide(glu_backward.random_inputs(shape, dim))
     half = shape[dim] // 2
     first, second = (
         tuple(part if axis == dim % len(shape) else slice(None) for axis in range(len(shape)))
@@ -231,7 +243,7 @@ def test_glu_equals_autodiff_and_finite_differences(shape: tuple[int, ...], dim:
     def loss(p: Tensors) -> float:
         return float(np.sum(inputs["gradOut"] * glu.forward(p, dim)["out"]))
 
-    actual = glu.backward(inputs, dim)
+    actual = glu_backward.backward(inputs, dim)
     parameters = {"self": inputs["self"]}
     _assert_close(actual, {"out": _autodiff(traced, parameters)["self"]}, 1e-13)
     _assert_close(actual, {"out": _differences(loss, parameters)["self"]}, 1e-8)
@@ -240,16 +252,25 @@ def test_glu_equals_autodiff_and_finite_differences(shape: tuple[int, ...], dim:
 def test_glu_keeps_its_relative_accuracy_where_gates_saturate() -> None:
     gate = np.array([0.0, 40.0, -40.0, 700.0, -700.0, 1e4, -1e4])
     with np.errstate(over="raise", invalid="raise"):
-        out = glu.backward({"self": np.stack([np.full(7, 2.0), gate]), "gradOut": np.full((1, 7), 3.0)}, 0)["out"]
+        out = glu_backward.backward({"self": np.stack([np.full(7, 2.0), gate]), "gradOut": np.full((1, 7), 3.0)}, 0)[
+            "out"
+        ]
     far = np.exp(-np.abs(gate))
     np.testing.assert_allclose(out[0], 3.0 * np.where(gate < 0, far, 1.0) / (1.0 + far), rtol=1e-15)
     np.testing.assert_allclose(out[1], 6.0 * far / (1.0 + far) ** 2, rtol=1e-15)
     assert out[:, 0].tolist() == [1.5, 1.5]
-    scale = glu.tolerance_scale({"self": np.array([-2.0, 9.0]), "gradOut": np.array([-3.0])}, 0)["out"]
+    scale = glu_backward.tolerance_scale({"self": np.array([-2.0, 9.0]), "gradOut": np.array([-3.0])}, 0)["out"]
     assert scale.tolist() == [3.0, 6.0]
 
 
 # --- library ---------------------------------------------------------------------------------------------------
+
+
+def _expected(name: str, inputs: Outputs, options: Mapping[str, bool] | None = None, **numbers: float) -> Outputs:
+    """Return what the reference of a library operator says of a call with those numbers."""
+    outputs: Outputs = reference_of(name).expected(Stated(numbers, options or {}), inputs)
+    return outputs
+
 
 ROWS = np.array([[-1.0, 0.0, 2.0], [3.0, -3.0, 0.0]])
 
@@ -266,47 +287,51 @@ def test_library_elementwise_by_hand() -> None:
         "addcdiv": np.array([[0.5, 3, 8], [4.5, 0, 6]]),
         "copy": ROWS,
     }
-    attributes: dict[str, dict[str, Any]] = {"exp": {"scale": 2, "shift": 2}, "addcdiv": {"scalar": 3.0}}
+    numbers: dict[str, dict[str, Any]] = {"exp": {"base": -1, "scale": 2, "shift": 2}, "addcdiv": {"scalar": 3.0}}
     for name, value in expected.items():
-        actual = getattr(library, name)(inputs, **attributes.get(name, {}))["y"]
+        actual = _expected(name, inputs, **numbers.get(name, {}))["y"]
         np.testing.assert_allclose(actual, value, rtol=1e-15, err_msg=name)
-    np.testing.assert_allclose(library.exp({"x": ROWS}, base=2.0)["y"], [[0.5, 1, 4], [8, 0.125, 1]], rtol=1e-15)
+    power = _expected("exp", {"x": ROWS}, base=2.0, scale=1.0, shift=0.0)["y"]
+    np.testing.assert_allclose(power, [[0.5, 1, 4], [8, 0.125, 1]], rtol=1e-15)
 
 
 def test_library_activations_at_published_values() -> None:
     x = {"x": np.array([-3.0, -1.0, 0.0, 1.0, 3.0])}
     exact = [-0.004049694, -0.158655254, 0.0, 0.841344746, 2.995950306]
-    np.testing.assert_allclose(library.gelu(x)["y"], exact, atol=1e-9)
+    np.testing.assert_allclose(_expected("gelu", x, {"approximate": False})["y"], exact, atol=1e-9)
     tanh_form = [-0.003637392, -0.158808009, 0.0, 0.841191991, 2.996362608]
-    np.testing.assert_allclose(library.gelu(x, approximate="tanh")["y"], tanh_form, atol=1e-9)
+    np.testing.assert_allclose(_expected("gelu", x, {"approximate": True})["y"], tanh_form, atol=1e-9)
     mish = [-0.145647461, -0.303401461, 0.0, 0.865098388, 2.986535129]
-    np.testing.assert_allclose(library.mish(x)["y"], mish, atol=1e-8)
-    with pytest.raises(ValueError, match="approximate is 'erf'"):
-        library.gelu(x, approximate="erf")
+    np.testing.assert_allclose(_expected("mish", x)["y"], mish, atol=1e-8)
 
 
 def test_library_row_operators_by_hand() -> None:
-    swi = library.swi_glu({"x": np.array([[0.0, 0.0], [5.0, 7.0]])}, dim=0)
+    swi = _expected("swi_glu", {"x": np.array([[0.0, 0.0], [5.0, 7.0]])}, dim=0)
     assert swi["y"].tolist() == [[0.0, 0.0]]
-    np.testing.assert_allclose(library.swi_glu({"x": np.array([2.0, 3.0])})["y"], [6 / (1 + np.exp(-2.0))], rtol=1e-15)
-    softmax = library.softmax({"x": np.array([[0.0, np.log(3.0)], [1000.0, 1000.0]])})["y"]
+    np.testing.assert_allclose(
+        _expected("swi_glu", {"x": np.array([2.0, 3.0])}, dim=-1)["y"], [6 / (1 + np.exp(-2.0))], rtol=1e-15
+    )
+    softmax = _expected("softmax", {"x": np.array([[0.0, np.log(3.0)], [1000.0, 1000.0]])}, dim=-1)["y"]
     np.testing.assert_allclose(softmax, [[0.25, 0.75], [0.5, 0.5]], rtol=1e-15)
-    norm = library.rms_norm({"x": np.array([[3.0, 4.0]]), "gamma": np.array([1.0, 2.0])}, epsilon=0.0)
+    norm = _expected("rms_norm", {"x": np.array([[3.0, 4.0]]), "gamma": np.array([1.0, 2.0])}, epsilon=0.0)
     np.testing.assert_allclose(norm["y"], [[3 / 12.5**0.5, 8 / 12.5**0.5]], rtol=1e-15)
     np.testing.assert_allclose(norm["rstd"], [[1 / 12.5**0.5]], rtol=1e-15)
-    quant = library.dynamic_quant({"x": np.array([[-254.0, 1.0, 3.0, 100.0], [0.0, 0.0, 0.0, 0.0]])})
+    quant = _expected("dynamic_quant", {"x": np.array([[-254.0, 1.0, 3.0, 100.0], [0.0, 0.0, 0.0, 0.0]])})
     assert quant["scale"].tolist() == [2.0, 0.0]
     assert quant["y"].tolist() == [[-127, 0, 2, 50], [0, 0, 0, 0]]
 
 
 def test_library_adam_w_and_matmul_by_hand() -> None:
     state = {name: np.array([value]) for name, value in {"var": 2.0, "grad": 4.0, "m": 0.0, "v": 0.0}.items()}
-    first = library.adam_w(state, lr=0.5, beta1=0.5, beta2=0.75, weight_decay=0.1, epsilon=0.0)
+    first = _expected(
+        "adam_w", state, {"maximize": False}, lr=0.5, beta1=0.5, beta2=0.75, weight_decay=0.1, epsilon=0.0, step=1
+    )
     # The first step from zero moments moves by lr against the sign of the gradient, after decay by 1 - lr*0.1.
-    assert [float(first[name][0]) for name in ("m", "v")] == [2.0, 4.0]
-    np.testing.assert_allclose(first["var"], [2.0 * 0.95 - 0.5], rtol=1e-15)
-    up = library.adam_w(state, lr=0.5, beta1=0.5, beta2=0.75, epsilon=0.0, maximize=True)
-    np.testing.assert_allclose(up["var"], [2.5], rtol=1e-15)
+    assert [float(first[name][0]) for name in ("mOut", "vOut")] == [2.0, 4.0]
+    np.testing.assert_allclose(first["varOut"], [2.0 * 0.95 - 0.5], rtol=1e-15)
+    up = _expected(
+        "adam_w", state, {"maximize": True}, lr=0.5, beta1=0.5, beta2=0.75, weight_decay=0.0, epsilon=0.0, step=1
+    )
+    np.testing.assert_allclose(up["varOut"], [2.5], rtol=1e-15)
     left, right = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [5.0, 6.0]])
-    assert library.matmul({"x1": left, "x2": right})["y"].tolist() == [[13, 16]]
-    assert library.matmul({"x1": left.T, "x2": right}, transpose1=True, transpose2=True)["y"].tolist() == [[11, 17]]
+    assert _expected("matmul", {"x1": left, "x2": right})["y"].tolist() == [[13, 16]]

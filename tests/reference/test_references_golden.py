@@ -10,18 +10,16 @@ import pytest
 
 from tests import golden
 from tests.golden import packing
-from tests.reference import formats, glu, masked_causal_conv1d, text_gated_residual
+from tests.reference import formats, glu_backward, reference_of
+from tests.reference.call import Stated
 from tests.reference.formats import AnyArray, Array, carried
 
 SHARED = Path(__file__).parents[3] / "shared" / "golden" / "numerics"
 
 
 def _backward(operator: str, inputs: Mapping[str, AnyArray], attributes: Mapping[str, int]) -> dict[str, Array]:
-    if operator.startswith("text"):
-        return text_gated_residual.backward(inputs, attributes["channels"])
-    if operator.startswith("masked"):
-        return masked_causal_conv1d.backward(inputs)
-    return glu.backward(inputs, attributes["dim"])
+    gradients: dict[str, Array] = reference_of(operator).expected(Stated(attributes), inputs)
+    return gradients
 
 
 @pytest.mark.parametrize("case", golden.gradient_cases(), ids=lambda case: case.name)
@@ -50,7 +48,9 @@ def test_reference_equals_full_precision_gradients(path: Path) -> None:
         bound = 1e-13 * np.abs(value).max(initial=0.0)
         np.testing.assert_allclose(actual[name], value, rtol=1e-12, atol=bound, err_msg=name)
     if "atol_scale" in tensors:
-        np.testing.assert_array_equal(glu.tolerance_scale(inputs, attributes["dim"])["out"], tensors["atol_scale"])
+        np.testing.assert_array_equal(
+            glu_backward.tolerance_scale(inputs, attributes["dim"])["out"], tensors["atol_scale"]
+        )
 
 
 def test_golden_tables_load_and_hold_together() -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.reference import formats, glu, library, masked_causal_conv1d, text_gated_residual, tolerance
+from tests.reference import (
+    dynamic_quant,
+    formats,
+    glu_backward,
+    masked_causal_conv1d_backward,
+    rms_norm,
+    text_gated_residual_grad,
+    tolerance,
+)
+from tests.reference.call import Stated
 from tests.reference.formats import carried, ulp
 
 DIMS = {"B": 2, "S": 3, "C": 4, "H": 16, "R": 16}
@@ -30,16 +39,19 @@ def test_rounding_to_bfloat16_is_single() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_tolerances_accept_one_rounding_and_name_what_fails(dtype: str) -> None:
-    inputs = text_gated_residual.random_inputs(DIMS, dtype)
-    expected = text_gated_residual.backward(inputs, DIMS["C"])
+    inputs = text_gated_residual_grad.random_inputs(DIMS, dtype)
+    expected = text_gated_residual_grad.backward(inputs, DIMS["C"])
     good = {name: carried(value, dtype) for name, value in expected.items()}
     assert all(measured.within for measured in tolerance.assert_text_gated_residual(good, expected, dtype))
     bad = good | {"dx": good["dx"] * 1.1, "dwUp": good["dwUp"] * np.nan}
     with pytest.raises(AssertionError, match=rf"in {dtype}: dx: fro 0\.\d+ above .*dwUp: fro nan above .*dwUp: t nan"):
         tolerance.assert_text_gated_residual(bad, expected, dtype)
 
-    inputs = masked_causal_conv1d.random_inputs({"S": 9, "B": 2, "H": 64}, dtype)
-    expected, terms = masked_causal_conv1d.backward(inputs), masked_causal_conv1d.backward_terms(inputs)
+    inputs = masked_causal_conv1d_backward.random_inputs({"S": 9, "B": 2, "H": 64}, dtype)
+    expected, terms = (
+        masked_causal_conv1d_backward.backward(inputs),
+        masked_causal_conv1d_backward.backward_terms(inputs),
+    )
     good = {name: carried(value, dtype) for name, value in expected.items()}
     tolerance.assert_masked_causal_conv1d(good, expected, terms, dtype)
     bad = good | {"gradX": good["gradX"] + ulp(good["gradX"], dtype)}
@@ -49,8 +61,8 @@ def test_tolerances_accept_one_rounding_and_name_what_fails(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", list(formats.FORMATS))
 def test_glu_tolerance_accepts_one_rounding_only(dtype: str) -> None:
-    inputs = glu.random_inputs((4, 64), -1, dtype, spread=30.0)
-    expected, scale = glu.backward(inputs), glu.tolerance_scale(inputs)
+    inputs = glu_backward.random_inputs((4, 64), -1, dtype, spread=30.0)
+    expected, scale = glu_backward.backward(inputs), glu_backward.tolerance_scale(inputs)
     good = {"out": carried(expected["out"], dtype)}
     tolerance.assert_glu(good, expected, scale, dtype)
     with pytest.raises(AssertionError, match="out: error over"):
@@ -58,8 +70,8 @@ def test_glu_tolerance_accepts_one_rounding_only(dtype: str) -> None:
 
 
 def test_glu_composite_tolerance_accepts_a_rounding_for_each_kernel() -> None:
-    inputs = glu.random_inputs((64, 128), 0)
-    expected, chain = glu.backward(inputs, 0), glu.composite(inputs, 0)
+    inputs = glu_backward.random_inputs((64, 128), 0)
+    expected, chain = glu_backward.backward(inputs, 0), glu_backward.composite(inputs, 0)
     (measured,) = tolerance.assert_glu_composite(chain, expected)
     assert measured.seen > 1e-3
     with pytest.raises(AssertionError, match="glu composite in bfloat16: out: fro"):
@@ -83,17 +95,22 @@ def test_tolerances_demand_exact_zeros_shapes_and_names() -> None:
 
 
 def test_library_tolerance_covers_float32_arithmetic() -> None:
-    inputs = library.random_inputs({"x": (8, 256), "gamma": (256,)}, positive=("gamma",))
+    rng = np.random.default_rng(0)
+    inputs = {
+        "x": carried(rng.standard_normal((8, 256)), "float32"),
+        "gamma": carried(rng.uniform(0.5, 1.5, 256), "float32"),
+    }
     single = {name: value.astype(np.float32) for name, value in inputs.items()}
     root = np.float32(1) / np.sqrt(np.mean(single["x"] ** 2, axis=-1, keepdims=True) + np.float32(1e-6))
     actual = {"y": single["x"] * root * single["gamma"], "rstd": root}
     dtypes = {"y": "float32", "rstd": "float32"}
-    tolerance.assert_library(actual, library.rms_norm(inputs), dtypes, "rms_norm")
+    expected = rms_norm.expected(Stated({"epsilon": 1e-6}), inputs)
+    tolerance.assert_library(actual, expected, dtypes, "rms_norm")
     with pytest.raises(AssertionError, match="rms_norm in float32: y: error over its tolerance"):
-        tolerance.assert_library(actual | {"y": actual["y"] * 1.0001}, library.rms_norm(inputs), dtypes, "rms_norm")
+        tolerance.assert_library(actual | {"y": actual["y"] * 1.0001}, expected, dtypes, "rms_norm")
     with pytest.raises(AssertionError, match="y: differing integers 1 above 0"):
         tolerance.assert_library({"y": np.array([1, 3])}, {"y": np.array([1, 2])}, {"y": "int32"})
-    expected = library.dynamic_quant(inputs)
+    expected = dynamic_quant.expected(Stated(), inputs)
     tolerance.assert_dynamic_quant(expected, expected, inputs["x"])
     with pytest.raises(AssertionError, match="y: wrong integers 2048 above 0"):
         tolerance.assert_dynamic_quant(expected | {"y": expected["y"] + 1}, expected, inputs["x"])

@@ -31,17 +31,11 @@ def convolution(case):
 # -------------------------------------------------------------------- golden counts
 @pytest.mark.parametrize("case", golden.conv1d_tilings(), ids=lambda case: case.name)
 def test_counts_of_the_convolution(case):
-    made = convolution(case)
-    found = counts(made, loop="h").vendor
-    expected = case.transfers | case.vector
-    different = {name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)}
-    assert different <= (ONE_ROW if case.tiling["ubTailFactorS"] == 1 and case.tiling["sLoopCnt"] > 1 else set())
-
-
-@pytest.mark.parametrize("case", golden.conv1d_tilings(), ids=lambda case: case.name)
-def test_a_core_does_so_many_tiles_of_columns(case):
-    made, tiling = convolution(case), case.tiling
+    """Of a tile of columns, of the first and the last core, and of all cores."""
+    made, tiling, expected = convolution(case), case.tiling, case.transfers | case.vector
     tile = counts(made, loop="h").vendor
+    different = {name for name in tile.keys() | expected.keys() if tile.get(name) != expected.get(name)}
+    assert different <= (ONE_ROW if tiling["ubTailFactorS"] == 1 and tiling["sLoopCnt"] > 1 else set())
     main, tail = tiling["hMainCoreCnt"], tiling["hTailCoreCnt"]
     for core, times in ((0, case.main_h_tiles), (main + tail - 1, case.tail_h_tiles or case.main_h_tiles)):
         assert counts(made, core).vendor == {name: value * times for name, value in tile.items()}
