@@ -21,7 +21,7 @@ from tilesim.program.buffers import Buffer, Range, Tensor, Value, View, padded, 
 from tilesim.program.checks import check_number, check_operands, check_size, check_split, check_write
 from tilesim.program.isa import ISA, REGISTERS, SPACES, ShapeError
 from tilesim.program.nodes import Instr, Loop, Operand, Source, Target, Tile, caller, walk
-from tilesim.program.sizes import ONE, Scalar, Size, dim
+from tilesim.program.sizes import ONE, Scalar, Size, Variable, dim
 
 __all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "caller", "walk"]
 
@@ -48,12 +48,12 @@ class Phase:
     @property
     def cores(self) -> Size:
         """The number of cores that take part in this phase; a workspace of partials has this many rows."""
-        return dim(f"{self.name}.cores")
+        return dim(Variable(self.name, "cores"))
 
     @property
     def core(self) -> Size:
         """The index of the core that runs the phase."""
-        return dim(f"{self.name}.core")
+        return dim(Variable(self.name, "core"))
 
     def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
         """A tile size for the plan to decide, as large as fits and at most `cap`."""
