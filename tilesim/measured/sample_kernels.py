@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from tilesim.kernels import matmul as cube
+from tilesim.kernels import matrix_product as cube
 from tilesim.kernels.broadcast import CHOICES, two_operands, variant
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.operators.operator import Argument, Dimension, Operator, Option, result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels import matmul as cube
+from tilesim.kernels import matrix_product as cube
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.operators.operator import Argument, Call, Dimension, Operator, Outcome, Rule, result
 from tilesim.operators.reference import Arrays, Numbers
