@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tilesim.program.buffers import Buffer, Range, Value, View
@@ -20,17 +17,6 @@ Source = View | Scalar
 
 PLACE: tuple[Word, ...] = ("start", "size", "after", "before", "index", "row")
 """The words of the variables that each tile of a loop binds, in the order of a Range."""
-
-_PACKAGE = Path(__file__).parents[1]
-_RECORDING = tuple(str(_PACKAGE / wing) for wing in ("program", "kernels"))
-
-
-def caller() -> str:
-    """Return file:line of the operator's author: the first frame outside the wings that record kernels."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((*_RECORDING, contextlib.__file__)):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 @dataclass(frozen=True, eq=False)

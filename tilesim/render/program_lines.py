@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.dependences import first, is_pattern, tour
-from tilesim.program.isa import REGISTERS, text
+from tilesim.program.isa import REGISTERS
 from tilesim.program.loop_nest import Nest, Step, TileRun
 from tilesim.program.recorder import Instr, Loop
+from tilesim.program.signatures import text
 from tilesim.program.sizes import Variable
 from tilesim.simulation.timeline import PhaseTime, Timeline
 
