@@ -11,7 +11,7 @@ from tilesim.planning.plan import Plan
 from tilesim.program.buffers import Buffer, Tensor
 from tilesim.program.loop_nest import Nest, Nests, Step
 from tilesim.program.recorder import Instr, Kernel, Phase
-from tilesim.program.sizes import Size
+from tilesim.program.sizes import Size, Variable
 from tilesim.timing.bandwidth import Rates
 from tilesim.timing.schedule import Scheduler
 
@@ -41,6 +41,11 @@ def price(by_name: Mapping[str, int]) -> Prices:
     return lambda step: by_name[step.instr.dst.base.name if step.instr.op == "copy" else step.instr.op]
 
 
+def tile_sizes(sizes: Mapping[str, int]) -> list[int]:
+    """The sizes of the tiles that a step is in, outer loops first."""
+    return [size for name, size in sizes.items() if isinstance(name, Variable) and name.word == "size"]
+
+
 class RandomProgram:
     """A phase made by chance: loops to depth three, buffers of one to five slots, instructions of every pipe.
 
@@ -67,14 +72,14 @@ class RandomProgram:
 
     def cycles(self, step: Step) -> int:
         """A price that depends on the tiles around, as a real one does."""
-        return self.prices[step.instr] + sum(v for k, v in step.sizes.items() if k.endswith(".size"))
+        return self.prices[step.instr] + sum(tile_sizes(step.sizes))
 
     def nest(self, core: int = 0) -> Nest:
         return Nests(self.phase, self.sizes).core(core)
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {"p.cores": 1, **{f"p.cores.{loop.name}": 1 for loop in self.phase.loops()}}
+        return {"p.cores": 1, **{Variable(loop.name, "parts"): 1 for loop in self.phase.loops()}}
 
     def scheduler(self) -> Scheduler:
         return Scheduler(self.phase, self.cycles)
@@ -146,9 +151,9 @@ def planned(made: Kernel, chip: Chip, prices: Prices, sizes: Mapping[str, int] |
     known = dict(sizes or {})
     phases = []
     for phase in made.phases:
-        parts = {f"{phase.name}.cores.{loop.name}": cores for loop in phase.loops() if loop.split}
+        parts = {Variable(loop.name, "parts"): cores for loop in phase.loops() if loop.split}
         used = cores if parts else 1
-        known |= {f"{phase.name}.cores": used}
+        known |= {Variable(phase.name, "cores"): used}
         one = PhasePlan(phase, chip, {**known, **parts}, {}, {}, used)
         one.__dict__["rates"] = Rates()
         one.__dict__["scheduler"] = Scheduler(phase, prices)

@@ -38,8 +38,7 @@ DIMS = {"B": 1, "S": 8, "C": 4, "H": 32, "R": 16}
 
 FILE = dedent('''
     """An operator of a user."""
-    from tilesim.operators.operator import Argument, Dimension, Operator, result
-    from tilesim.operators.rules import in_range, not_null, shape
+    from tilesim.operators import Argument, Dimension, Operator, in_range, not_null, result, shape
 
     ROWS, WIDTH = Dimension("N"), Dimension("H", multiple_of=8)
 

@@ -104,7 +104,7 @@ def test_a_plan_names_the_line_that_leaves_a_tensor(name):
     with pytest.raises(BadOperator) as caught:
         planned(body)
     assert caught.value.fact.startswith(fact)
-    assert caught.value.where.startswith("test_bounds.py:")
+    assert caught.value.where.startswith("test_access.py:")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -116,7 +116,7 @@ def test_an_execution_refuses_what_a_plan_did_not_see(name, threads, monkeypatch
     with pytest.raises(BadOperator) as caught:
         run(made, {"x": np.zeros((64, 32), np.float32)}, threads=threads)
     assert caught.value.fact.startswith(fact.rpartition(": ")[0])
-    assert caught.value.where.startswith("test_bounds.py:")
+    assert caught.value.where.startswith("test_access.py:")
 
 
 @pytest.mark.parametrize("count", [1, 3, 64, 1000])

@@ -134,7 +134,7 @@ def test_tiles_of_a_loop_that_is_dealt_out():
     for i in phase.loop("i", 7, 3, split="cyclic", rows=5):
         phase.store(phase.load(x[i.row, i], name="xIn"), out[i.row, i])
     (loop,) = phase.loops()
-    nest = Nests(phase, {"p.cores": 2, "p.cores.i": 2}).core(0)
+    nest = Nests(phase, {"p.cores": 2, "i.parts": 2}).core(0)
     assert tiles_of(nest, loop) == [(1, 3), (1, 1), (2, 3), (1, 1), (2, 3), (1, 1)]
 
 

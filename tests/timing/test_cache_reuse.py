@@ -30,7 +30,7 @@ def product():
 def test_a_product_reads_its_second_factor_again_for_every_row_of_tiles():
     """Four cores have 2 x 2 quarters of 4 x 4 tiles: one row of tiles touches two strips of x1, x2 and 2 x 4 of y."""
     one = product()
-    assert (one.sizes["matmul.cores.mi"], one.sizes["matmul.cores.ni"]) == (2, 2)
+    assert (one.sizes["mi.parts"], one.sizes["ni.parts"]) == (2, 2)
     assert dram_fetches(one.phase, one.sizes, 1 << 40) == {"x1": 1, "x2": 1}
     touched = 2 * STRIP + SIDE * SIDE * 2 + 2 * 256 * SIDE * 2
     assert dram_fetches(one.phase, one.sizes, touched)["x2"] == 1

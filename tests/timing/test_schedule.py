@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.recorded import RandomProgram, kernel, price, tensor
+from tests.recorded import RandomProgram, kernel, price, tensor, tile_sizes
 from tilesim.program.loop_nest import Nests, Step, TileRun, parts_of, tiles
 from tilesim.program.recorder import Instr, Phase
+from tilesim.program.sizes import Variable
 from tilesim.timing.schedule import Scheduler, step
 
 N = 7
@@ -117,23 +118,23 @@ def test_busy_cycles_count_every_execution(seed):
 def test_a_nest_has_the_tiles_that_the_executor_runs(seed, cores):
     """The nest of every core, unrolled, is what a walk over the places of every loop executes."""
     made = RandomProgram(seed)
-    sizes = made.sizes | {f"p.cores.{loop.name}": cores for loop in made.phase.loops() if loop.split}
+    sizes = made.sizes | {Variable(loop.name, "parts"): cores for loop in made.phase.loops() if loop.split}
     nests = Nests(made.phase, sizes)
 
     def walked(body, env, parts):
         for node in body:
             if isinstance(node, Instr):
-                yield node, [env[f"{loop.name}.size"] for loop in made.phase.loops() if f"{loop.name}.size" in env]
+                yield node, tile_sizes(env)
                 continue
             count, part = parts.get(node, (1, 0))
             if part < 0:
                 continue
             for place in tiles(node, env, count, part):
-                yield from walked(node.body, {**env, f"{node.name}.size": place.size}, parts)
+                yield from walked(node.body, {**env, Variable(node.name, "size"): place.size}, parts)
 
     for core in range(cores):
         expected = list(walked(made.phase.body, sizes, parts_of(made.phase, sizes, core)))
-        seen = [(s.instr, [v for k, v in s.sizes.items() if k.endswith(".size")]) for s in unrolled(nests.core(core))]
+        seen = [(s.instr, tile_sizes(s.sizes)) for s in unrolled(nests.core(core))]
         assert seen == expected
     distinct = nests.distinct(cores)
     assert sum(count for *_, count in distinct) == cores

@@ -1,1 +1,4 @@
-"""A wing."""
+"""Questions about many plans: sweeps, what-ifs, sensitivities, the chip that meets a target, other tilings.
+
+Results are tables. Each point is one verdict and one plan of the wings below.
+"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
-from tilesim.planning.cube_tiling import cube_options, cube_plan
+from tilesim.planning.cube_tiling import cube_options, cube_plan, used_cores
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan, plan_of
 from tilesim.planning.vector_tiling import vector_plan
@@ -27,6 +26,7 @@ from tilesim.program.buffers import Buffer
 from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import split_loops
 from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import Variable
 
 RECORDED: Final = "as recorded"
 FEWER_CORES: Final = (0.75, 0.5, 0.25)
@@ -261,7 +261,7 @@ def _vector_trial(
 
 def _partials(plan: Plan, one: PhasePlan) -> bool:
     """Whether a workspace has a row for every core of a phase."""
-    name = f"{one.phase.name}.cores"
+    name = Variable(one.phase.name, "cores")
     return any(name in size.names() for tensor in plan.kernel.workspaces.values() for size in tensor.shape)
 
 
@@ -288,9 +288,8 @@ def _cube_trials(plan: Plan, one: PhasePlan, kernels: Mapping[str, Kernel]) -> I
 def _cube_trial(plan: Plan, phase: Phase, option: Mapping[str, int]) -> _Trial:
     """A tiling of a matrix product on a grid of cores."""
     tiles = {name: option[name] for name in phase.tiles}
-    parts = {f"{phase.name}.{name}": count for name, count in option.items() if name.startswith("cores.")}
-    cores = math.prod(parts.values())
-    sizes = {**plan.sizes, **tiles, **parts, f"{phase.name}.cores": cores}
+    cores = used_cores(option)
+    sizes = {**plan.sizes, **option, Variable(phase.name, "cores"): cores}
     return _Trial(tiles, RECORDED, cores, PhasePlan(phase, plan.chip, sizes, tiles, {}, cores))
 
 
@@ -372,9 +371,8 @@ def _grid(trial: _Trial) -> str:
     """The grid of cores of a matrix product, "" for any other phase."""
     if trial.plan is None:
         return ""
-    parts = f"{trial.plan.phase.name}.cores."
-    counts = {n.removeprefix(parts): v for n, v in trial.plan.sizes.items() if n.startswith(parts)}
-    return " x ".join(str(v) for n, v in counts.items() if n != "group" or v > 1)
+    parts = [(n.owner, v) for n, v in trial.plan.sizes.items() if isinstance(n, Variable) and n.word == "parts"]
+    return " x ".join(str(count) for loop, count in parts if loop != "group" or count > 1)
 
 
 def _chooser(one: PhasePlan) -> str:

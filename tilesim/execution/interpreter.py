@@ -25,9 +25,9 @@ from tilesim.program import dtypes
 from tilesim.program.access import inside, outside
 from tilesim.program.buffers import Buffer, Tensor, View
 from tilesim.program.isa import ISA, REGISTERS, SPACES
-from tilesim.program.loop_nest import Parts, Place, parts_of, tiles
+from tilesim.program.loop_nest import Parts, bound, parts_of, tiles
 from tilesim.program.recorder import Instr, Loop, Phase, Source
-from tilesim.program.sizes import Size
+from tilesim.program.sizes import Dim, Size, Variable
 from tilesim.program.units import FRACTAL
 
 Array = Any
@@ -119,7 +119,7 @@ class Worker:
         for arena in self.arenas.values():
             arena.fill(0xFF)  # NaN in every float format
         self._parts = parts_of(self.job.phase, self.sizes, core)
-        env = {**self.sizes, f"{self.job.phase.name}.core": core}
+        env = {**self.sizes, Variable(self.job.phase.name, "core"): core}
         with np.errstate(all="ignore"):  # infinity and NaN without a trap, as the vector unit
             self._body(env)
 
@@ -142,11 +142,9 @@ class Worker:
 
     def _loop(self, loop: Loop) -> Body:
         inner = self._block(loop.body)
-        names = [f"{loop.name}.{what}" for what in ("start", "size", "after", "before", "index", "row")]
-        start, size, after, before, index, row = names
         used = loop.extent.names() | loop.tile.names() | loop.unit.names() | loop.rows.names()
-        depends = sorted(n for n in used if n not in self.sizes)
-        known: dict[tuple[Any, ...], list[Place]] = {}
+        depends = [n for n in used if n not in self.sizes]
+        known: dict[tuple[Any, ...], list[dict[str, int]]] = {}
 
         def run(env: Env) -> None:
             parts, part = self._parts.get(loop, (1, 0))
@@ -156,10 +154,9 @@ class Worker:
             found = known.get(key)
             if found is None:
                 known.clear()
-                found = known[key] = list(tiles(loop, env, parts, part))
-            for tile in found:
-                env[start], env[size], env[after] = tile.start, tile.size, tile.after
-                env[before], env[index], env[row] = tile.before, tile.index, tile.row
+                found = known[key] = [bound(loop, place) for place in tiles(loop, env, parts, part)]
+            for variables in found:
+                env.update(variables)
                 inner(env)
 
         return run
@@ -258,11 +255,11 @@ def _index(start: Any, size: Any, kept: bool, rounded_up: bool) -> Any:
 
 def _affine(size: Size) -> Callable[[Env], int]:
     """A fast evaluation of a size that is a sum of multiples of names; any other falls back to bind."""
-    terms = [(m[0].names(), c, m) for m, c in size.terms if m]
-    if any(len(m) != 1 or len(tuple(names)) != 1 or str(m[0]) != next(iter(names)) for names, _, m in terms):
+    terms = [(m, c) for m, c in size.terms if m]
+    pairs = [(m[0].name, c) for m, c in terms if len(m) == 1 and isinstance(m[0], Dim)]
+    if len(pairs) < len(terms):
         return size.bind
     constant = sum(c for m, c in size.terms if not m)
-    pairs = [(next(iter(names)), c) for names, c, _ in terms]
     if len(pairs) == 1:
         ((name, factor),) = pairs
         if factor == 1 and constant == 0:

@@ -24,6 +24,7 @@ from tilesim.ops import load_operator
 from tilesim.program import isa
 from tilesim.program.buffers import Buffer
 from tilesim.program.recorder import Kernel
+from tilesim.program.signatures import text
 
 CAUTION_BYTES: Final = 256
 """A shape that fits with less slack than this is near enough to the edge to say so."""
@@ -282,7 +283,7 @@ def _of_memories(sides: list[EvaluatedInequality] | tuple[EvaluatedInequality, .
 
 def _use(buffer: Buffer, phase: str, memory: str, size_bytes: int, available_bytes: int) -> BufferUse:
     share = size_bytes / available_bytes if available_bytes > 0 else 1.0
-    shape = isa.text(buffer.allocated)
+    shape = text(buffer.allocated)
     return BufferUse(buffer.name, phase, memory, buffer.dtype, shape, buffer.slots, size_bytes, share)
 
 

@@ -1,1 +1,53 @@
-"""A wing."""
+"""What kernels are written with: the language of tile programs, composites of instructions, loops over tiles, matmul.
+
+An operator file imports the parts of its kernel from here and its declarations from `tilesim.operators`. Everything in
+this wing is a plain function of recorded instructions. It has no bytes, cycles or values of its own, and names no
+shipped operator.
+"""
+
+from tilesim.kernels.composites import FixedOrderSum, compensated_add, load_as, one_minus, sigmoid, store_as
+from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
+from tilesim.kernels.matrix_product import matmul
+from tilesim.kernels.rows import RowTile, column_tiles, grid_tiles, row_tiles
+from tilesim.program.buffers import Buffer, Range, Tensor, Value, View
+from tilesim.program.dtypes import itemsize
+from tilesim.program.isa import REGISTERS
+from tilesim.program.nodes import Operand, Target
+from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import ONE, Scalar, Size, align, attribute, bit_length, ceil_div, dim
+
+__all__ = [
+    "ONE",
+    "REGISTERS",
+    "Buffer",
+    "ElementTile",
+    "FixedOrderSum",
+    "Kernel",
+    "Operand",
+    "Phase",
+    "Range",
+    "RowTile",
+    "Scalar",
+    "Size",
+    "Target",
+    "Tensor",
+    "Value",
+    "View",
+    "align",
+    "attribute",
+    "bit_length",
+    "ceil_div",
+    "column_tiles",
+    "compensated_add",
+    "dim",
+    "flat_tiles",
+    "grid_tiles",
+    "itemsize",
+    "load_as",
+    "matmul",
+    "one_minus",
+    "pointwise",
+    "row_tiles",
+    "sigmoid",
+    "store_as",
+]

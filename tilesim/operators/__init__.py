@@ -1,1 +1,95 @@
-"""A wing."""
+"""How an operator and a call of it are stated: tensors, sizes, rules, statuses, references, tolerances.
+
+An operator file imports its declarations from here and what its kernel is written with from `tilesim.kernels`. Modules
+of this wing know programs and chips. They know no shipped operator, no plan and no time.
+"""
+
+from tilesim.operators.operator import (
+    Argument,
+    Attribute,
+    Call,
+    Dimension,
+    Operator,
+    Option,
+    Outcome,
+    Rule,
+    VendorTiling,
+    Work,
+    result,
+)
+from tilesim.operators.reference import Arrays, ClosedForm, Numbers, Tolerance, logistic, of_magnitudes, usual
+from tilesim.operators.rules import (
+    UNKNOWN,
+    about,
+    axis,
+    broadcasts,
+    countable,
+    divides,
+    dtype_is,
+    dtype_same,
+    dtype_supported,
+    in_range,
+    multiple,
+    not_null,
+    product_at_most,
+    rank,
+    shape,
+    sizes_exist,
+    whole_group,
+)
+from tilesim.operators.shapes import TensorSpec
+from tilesim.operators.status import (
+    INNER,
+    INNER_NULLPTR,
+    PARAM_INVALID,
+    PARAM_NULLPTR,
+    SUCCESS,
+    TILING_ERROR,
+    Status,
+)
+
+__all__ = [
+    "INNER",
+    "INNER_NULLPTR",
+    "PARAM_INVALID",
+    "PARAM_NULLPTR",
+    "SUCCESS",
+    "TILING_ERROR",
+    "UNKNOWN",
+    "Argument",
+    "Arrays",
+    "Attribute",
+    "Call",
+    "ClosedForm",
+    "Dimension",
+    "Numbers",
+    "Operator",
+    "Option",
+    "Outcome",
+    "Rule",
+    "Status",
+    "TensorSpec",
+    "Tolerance",
+    "VendorTiling",
+    "Work",
+    "about",
+    "axis",
+    "broadcasts",
+    "countable",
+    "divides",
+    "dtype_is",
+    "dtype_same",
+    "dtype_supported",
+    "in_range",
+    "logistic",
+    "multiple",
+    "not_null",
+    "of_magnitudes",
+    "product_at_most",
+    "rank",
+    "result",
+    "shape",
+    "sizes_exist",
+    "usual",
+    "whole_group",
+]

@@ -7,12 +7,8 @@ sizes, dtypes, options, attributes. `Operator.record` runs the kernel function o
 from __future__ import annotations
 
 import functools
-import inspect
-import sys
-import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tilesim.chip.chip import Chip
@@ -21,6 +17,7 @@ from tilesim.operators.patterns import Pattern, Solution
 from tilesim.operators.reference import ClosedForm, Tolerance, usual
 from tilesim.operators.shapes import TensorSpec
 from tilesim.operators.status import TILING_ERROR, Status
+from tilesim.program.author import caller, line_of
 from tilesim.program.buffers import Tensor
 from tilesim.program.recorder import Instr, Kernel
 from tilesim.program.sizes import ONE, Size, dim
@@ -187,6 +184,22 @@ class Work:
     bytes: int
 
 
+FUNCTIONS: Final = (
+    "kernel",
+    "variant",
+    "derived_sizes",
+    "shape_sizes",
+    "tiles",
+    "tiling",
+    "reference",
+    "magnitude",
+    "tolerance",
+    "vendor_counters",
+    "kernel_call",
+)
+"""The fields of an operator that are its author's functions."""
+
+
 @dataclass(frozen=True)
 class KernelRow:
     """A measured kernel as a profile or a benchmark states it; what the source does not have is empty."""
@@ -295,6 +308,8 @@ class Operator:
     """The call of a measured kernel; None for `call_of_shapes`. Raises Unmapped."""
     sample: Sample | None = None
     """The published sample whose measured times are known."""
+    where: str = field(default="", init=False)
+    """file:line that makes the operator."""
 
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:
@@ -325,8 +340,18 @@ class Operator:
         return tuple(self.dtypes)
 
     def __post_init__(self) -> None:
-        """Check that every name is one that the operator declares. Raises BadOperator with all that are not."""
+        """Check that every name is one that the operator declares and that functions are functions.
+
+        Raises BadOperator with all that are not.
+        """
+        object.__setattr__(self, "where", caller())
         problems = []
+        for name in FUNCTIONS:
+            function = getattr(self, name)
+            if callable(function):
+                object.__setattr__(self, name, _with_line(function, self.where))
+            elif function is not None:
+                problems.append(f"{name} is {function!r}, must be a function")
         for t in self.tensors:
             for word in t.shape.split():
                 names = [part for part in word.lstrip("~").split("*") if part and not part.isdigit()]
@@ -339,7 +364,7 @@ class Operator:
         if self.split and self.split not in {a.name for a in self.attributes}:
             problems.append(f"split is '{self.split}', which is no attribute")
         if problems:
-            raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", _author())
+            raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", self.where)
 
     def runs_as(self, kernel: str) -> bool:
         """Return True if profiles and benchmarks call a kernel of this operator `kernel`."""
@@ -357,16 +382,14 @@ class Operator:
 
     def variants(self, call: Call, chip: Chip) -> tuple[Hashable, ...]:
         """The variants of the kernel, in order of preference; at least one."""
-        try:
-            answer = self.variant(call, chip)
-            variants = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
-            hash(variants)
-        except TilesimError:
-            raise
-        except Exception as error:
-            raise BadOperator(f"{type(error).__name__}: {error}", _line_in(self.variant, error)) from error
+        answer = self.variant(call, chip)
+        variants = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
         if not variants:
-            raise BadOperator(f"operator '{self.name}' has no variant for the call", _line_in(self.variant))
+            raise BadOperator(f"operator '{self.name}' has no variant for the call", self.where)
+        try:
+            hash(variants)
+        except TypeError as error:
+            raise BadOperator(f"variant of operator '{self.name}': {error}", self.where) from None
         return variants
 
     def record(self, call: Call, chip: Chip, variant: Hashable) -> Kernel:
@@ -431,14 +454,24 @@ def _recorded(
 ) -> Kernel:
     on = dict(options)
     tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
-    kernel = Kernel(op.name, dtype, on, tensors, family, variant, registers)
-    try:
-        op.kernel(kernel)
-    except TilesimError:
-        raise
-    except Exception as error:
-        raise BadOperator(f"{type(error).__name__}: {error}", _line_in(op.kernel, error)) from error
+    kernel = Kernel(op.name, dtype, on, tensors, family, variant, registers, where=op.where)
+    op.kernel(kernel)
     return kernel
+
+
+def _with_line(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
+    """The author's function, with an exception that it meets as a BadOperator that has its line."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except (TilesimError, MemoryError):
+            raise
+        except Exception as error:
+            raise BadOperator(f"{type(error).__name__}: {error}", line_of(error, operator)) from error
+
+    return call
 
 
 def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
@@ -449,19 +482,3 @@ def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
 def _plain(kernel: str) -> str:
     """The name of a kernel without case and underscores."""
     return kernel.replace("_", "").lower()
-
-
-def _author() -> str:
-    """file:line that makes the operator: the first frame outside this module and generated code."""
-    frame = sys._getframe(1)  # noqa: SLF001  (the documented way to name the author's line)
-    while frame.f_back is not None and frame.f_code.co_filename in (__file__, "<string>"):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-
-
-def _line_in(function: Callable[..., object], error: Exception | None = None) -> str:
-    """file:line of the deepest frame of `error` in the file that has `function`, or of `function`."""
-    code = inspect.unwrap(function).__code__
-    frames = traceback.extract_tb(error.__traceback__) if error else ()
-    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
-    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"

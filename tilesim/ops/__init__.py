@@ -7,12 +7,12 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-import traceback
 from pathlib import Path
 
 from tilesim.arguments import checked
 from tilesim.errors import BadInput, BadOperator, TilesimError, did_you_mean
 from tilesim.operators.operator import Operator
+from tilesim.program.author import line_of
 
 
 @checked
@@ -92,10 +92,9 @@ def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a c
     except TilesimError:
         raise
     except SyntaxError as error:
-        raise BadOperator(f"{error.msg}", f"{path.name}:{error.lineno}") from None
+        raise BadOperator(f"{error.msg}", f"{Path(error.filename or path).name}:{error.lineno}") from None
     except (Exception, SystemExit) as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
-        raise BadOperator(f"{type(error).__name__}: {error}", f"{path.name}:{lines[-1] if lines else 1}") from error
+        raise BadOperator(f"{type(error).__name__}: {error}", line_of(error, f"{path.name}:1")) from error
     finally:
         if before is None:
             del sys.modules[module_name]

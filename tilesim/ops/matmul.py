@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels import matmul as cube
+from tilesim.kernels import matrix_product as cube
 from tilesim.kernels.elementwise import FAMILIES
 from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
 from tilesim.operators.operator import (

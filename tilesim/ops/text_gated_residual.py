@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilesim.kernels.composites import sigmoid
-from tilesim.kernels.matmul import matmul
+from tilesim.kernels.matrix_product import matmul
 from tilesim.operators.operator import Argument, Attribute, Operator, Option, result
 from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic, usual
 from tilesim.operators.rules import (

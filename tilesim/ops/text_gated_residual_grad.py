@@ -14,7 +14,7 @@ import numpy as np
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import FixedOrderSum, compensated_add, one_minus, sigmoid
 from tilesim.kernels.elementwise import zeros
-from tilesim.kernels.matmul import matmul
+from tilesim.kernels.matrix_product import matmul
 from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
 from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
 from tilesim.operators.rules import (

@@ -10,6 +10,7 @@ from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.planning.phase_plan import PhasePlan, capacities
 from tilesim.program.recorder import Phase
+from tilesim.program.sizes import Variable
 from tilesim.program.units import FRACTAL
 
 
@@ -59,12 +60,17 @@ def cube_options(
     return out
 
 
+def used_cores(option: Mapping[str, int]) -> int:
+    """The cores of the grid of an option."""
+    return math.prod(count for name, count in option.items() if isinstance(name, Variable))
+
+
 def _large(options: list[dict[str, int]], cores: int) -> list[dict[str, int]]:
     """The options without those that could have four times the area with every core still at work.
 
     Twice the area only copies less, but a smaller tile starts its first product and ends its last one sooner.
     """
-    busy = {(o["m"], o["n"]) for o in options if math.prod(v for k, v in o.items() if k.startswith("cores.")) == cores}
+    busy = {(o["m"], o["n"]) for o in options if used_cores(o) == cores}
 
     def could_grow(o: dict[str, int]) -> bool:
         return any((o["m"] * i, o["n"] * 4 // i) in busy for i in (1, 2, 4))
@@ -82,14 +88,15 @@ def _grids(groups: int, rows: int, columns: int, cores: int) -> list[dict[str, i
                 found[g, i, j] = (-(-groups // g) * -(-rows // i) * -(-columns // j), g * i * j)
     fewest = min(t for t, _ in found.values())
     best = sorted((k for k, v in found.items() if v[0] == fewest), key=lambda k: (found[k][1], abs(k[1] - k[2])))
-    return [{"cores.group": g, "cores.mi": i, "cores.ni": j} for g, i, j in best[:2]]
+    return [
+        {Variable("group", "parts"): g, Variable("mi", "parts"): i, Variable("ni", "parts"): j} for g, i, j in best[:2]
+    ]
 
 
 def _planned(phase: Phase, dims: Mapping[str, Any], chip: Chip, option: Mapping[str, int]) -> PhasePlan:
     tiles = {name: option[name] for name in phase.tiles}
-    parts = {f"{phase.name}.{name}": v for name, v in option.items() if name.startswith("cores.")}
-    used = math.prod(parts.values())
-    sizes = {**dims, **tiles, **parts, f"{phase.name}.cores": used}
+    used = used_cores(option)
+    sizes = {**dims, **option, Variable(phase.name, "cores"): used}
     reasons = dict.fromkeys(tiles, "the fewest cycles of the tiles that fit")
     return PhasePlan(phase, chip, sizes, tiles, reasons, used, frozenset({"cores.cube", *capacities(phase)}))
 

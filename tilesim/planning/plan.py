@@ -28,6 +28,7 @@ from tilesim.planning.stage_graph import graph
 from tilesim.planning.vector_tiling import vector_plan
 from tilesim.program.access import refuse_outside
 from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.sizes import Variable
 from tilesim.timing.bursts import tensor_bytes
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def _phases(
             reasons = {n: "by hand" if n in hand else why for n, why in planned.reasons.items()}
             reasons |= {n: "the vendor's rule" for n, why in reasons.items() if why == "given"}
             planned = replace(planned, reasons=reasons)
-        sizes[f"{phase.name}.cores"] = planned.cores
+        sizes[Variable(phase.name, "cores")] = planned.cores
         phases.append(planned)
     return sizes, tuple(phases)
 

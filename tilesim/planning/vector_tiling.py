@@ -10,6 +10,7 @@ from tilesim.feasibility.inequalities import Inequality
 from tilesim.planning.phase_plan import PhasePlan, capacities
 from tilesim.program.loop_nest import split_loops
 from tilesim.program.recorder import Loop, Phase
+from tilesim.program.sizes import Variable
 from tilesim.timing.parameters import Parameters
 
 
@@ -55,9 +56,9 @@ def vector_plan(
     used = 0
     for loop, _ in split_loops(phase):
         parts = _parts(loop, sizes, available)
-        sizes[f"{phase.name}.cores.{loop.name}"] = parts
+        sizes[Variable(loop.name, "parts")] = parts
         used = max(used, parts)
-    sizes[f"{phase.name}.cores"] = max(used, 1)
+    sizes[Variable(phase.name, "cores")] = max(used, 1)
     rests_on = frozenset({*parameters.keys, *capacities(phase)})
     return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1), rests_on)
 

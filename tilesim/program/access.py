@@ -5,18 +5,14 @@ A plan looks at the first and last tiles of loops, an execution at every access.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilesim.errors import BadOperator
 from tilesim.program.buffers import Tensor, View
-from tilesim.program.loop_nest import Place, segments
+from tilesim.program.loop_nest import Place, Sizes, bound, segments
 from tilesim.program.recorder import Instr, Loop, Phase, walk
-from tilesim.program.sizes import ZERO
-
-Sizes = Mapping[str, Any]
-WHAT = ("start", "size", "after", "before", "index", "row")
-"""What an iteration of a loop binds, after the loop's name."""
+from tilesim.program.sizes import ZERO, Variable
 
 
 def inside(start: Any, count: Any, size: int) -> bool:
@@ -44,12 +40,12 @@ def refuse_outside(phase: Phase, sizes: Sizes) -> None:
             continue
         for view in (*node.reads(), node.dst):
             names = {n for size in (*view.starts, *view.sizes, *node.dst.shape) for n in size.names()}
-            if f"{phase.name}.core" in names or all(_surely_inside(view, axis, around) for axis in _axes(view)):
+            if Variable(phase.name, "core") in names or all(_surely_inside(view, axis, around) for axis in _axes(view)):
                 continue
             base = view.base
             shape = base.shape if isinstance(base, Tensor) else base.allocated
             full = [int(size.bind(sizes)) for size in shape]
-            for at in _ends(_needed(around, names), phase, sizes):
+            for at in _ends(_needed(around, names), sizes):
                 if all(size.bind(at) > 0 for size in node.dst.shape) and (error := outside(node, view, full, at)):
                     raise error
 
@@ -72,26 +68,24 @@ def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
     found: list[tuple[Loop, bool]] = []
     names = set(names)
     for loop in reversed(around):
-        needed = any(f"{loop.name}.{what}" in names for what in WHAT)
+        needed = not names.isdisjoint(loop.variables)
         names |= {n for size in (loop.extent, loop.tile, loop.unit, loop.rows) for n in size.names()}
         found.append((loop, needed))
     return found[::-1]
 
 
-def _ends(loops: Sequence[tuple[Loop, bool]], phase: Phase, sizes: Sizes) -> Iterator[Sizes]:
+def _ends(loops: Sequence[tuple[Loop, bool]], sizes: Sizes) -> Iterator[Sizes]:
     """The sizes at the first and last tiles of every loop that is needed, at any one tile of the others."""
     if not loops:
         yield sizes
         return
     (loop, needed), *rest = loops
-    places = dict.fromkeys(_places(loop, phase, sizes))
+    places = dict.fromkeys(_places(loop, sizes))
     for place in places if needed else list(places)[:1]:
-        values = (place.start, place.size, place.after, place.before, place.index, place.row)
-        at = {**sizes, **{f"{loop.name}.{what}": value for what, value in zip(WHAT, values, strict=True)}}
-        yield from _ends(rest, phase, at)
+        yield from _ends(rest, {**sizes, **bound(loop, place)})
 
 
-def _places(loop: Loop, phase: Phase, sizes: Sizes) -> Iterator[Place]:
+def _places(loop: Loop, sizes: Sizes) -> Iterator[Place]:
     """The first and the last tile of every size, of the first share of a loop and of the last."""
     tile, extent = loop.tile.bind(sizes), loop.extent.bind(sizes)
     if loop.split == "cyclic":
@@ -99,7 +93,7 @@ def _places(loop: Loop, phase: Phase, sizes: Sizes) -> Iterator[Place]:
         for row, index in ((0, 0), (0, each - 1), (rows - 1, 0), (rows - 1, each - 1)) if each * rows > 0 else ():
             yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
         return
-    parts = int(loop.parts(phase.name).bind(sizes)) if loop.split else 1
+    parts = int(loop.parts.bind(sizes)) if loop.split else 1
     for part in (0, parts - 1):
         number = 0
         for s in segments(loop, sizes, parts, part):

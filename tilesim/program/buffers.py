@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilesim.program import dtypes
-from tilesim.program.isa import Shape
+from tilesim.program.signatures import Shape
 from tilesim.program.sizes import ONE, ZERO, Size, align, ceil_div
 from tilesim.program.units import BLOCK_BYTES
 

@@ -7,9 +7,10 @@ from collections.abc import Set as AbstractSet
 
 from tilesim.errors import BadOperator, did_you_mean
 from tilesim.program.buffers import Buffer, View
-from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, SPACES, ShapeError, text
+from tilesim.program.isa import COPIES, ISA, PIPES, ROUTES, SPACES
 from tilesim.program.nodes import Loop, Source
-from tilesim.program.sizes import ONE, Size
+from tilesim.program.signatures import Shape, ShapeError
+from tilesim.program.sizes import Size
 
 SPLITS = ("block_balanced", "block", "cyclic")
 """How a loop can be shared out over cores."""
@@ -40,35 +41,42 @@ def check_split(loop: str, split: object, where: str) -> None:
     raise BadOperator(f"split of loop '{loop}' is {split!r}, which is no way to share it out;{hint}", where)
 
 
-def check_operands(core_kind: str, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
-    """Refuse operands in the wrong memory, of the wrong shape or dtype. Raises BadOperator."""
+def result_shape(op: str, sources: Sequence[Source], out: Shape | None, where: str) -> Shape:
+    """Return the shape of the result, `out` where the destination is known. Raises BadOperator for any other shape."""
+    try:
+        return ISA[op].shapes.yields([s.shape if isinstance(s, View) else () for s in sources], out)
+    except ShapeError as why:
+        raise BadOperator(f"{op}: {why}", where) from None
+
+
+def check_memories(core_kind: str, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
+    """Refuse operands in memories that the instruction does not work on. Raises BadOperator."""
     row = ISA[op]
     views = [s for s in sources if isinstance(s, View)]
+    spaces = tuple(v.space for v in (*views, dst))
     if op in COPIES:
-        route = (views[0].space, dst.space)
-        if route not in ROUTES:
-            raise BadOperator(f"{op} from {route[0]} to {route[1]}: there is no such path between memories", where)
-        if route[1] not in ("gm", *SPACES[core_kind]) or route[0] not in ("gm", *SPACES[core_kind]):
-            raise BadOperator(f"{op} from {route[0]} to {route[1]} is not possible on a {core_kind} core", where)
-    elif any(v.space == "gm" for v in (*views, dst)):
+        source, target = spaces
+        if (source, target) not in ROUTES:
+            raise BadOperator(f"{op} from {source} to {target}: there is no such path between memories", where)
+        if {source, target} - {"gm", *SPACES[core_kind]}:
+            raise BadOperator(f"{op} from {source} to {target} is not possible on a {core_kind} core", where)
+    elif row.pipe not in PIPES[core_kind]:
+        raise BadOperator(f"{op} runs on the pipe {row.pipe}, which a {core_kind} core does not have", where)
+    elif "gm" in spaces:
         raise BadOperator(f"{op} works on on-chip buffers; copy in or out first", where)
-    elif op in ("vld", "vst"):
-        if (views[0].space, dst.space) != (("ub", REGISTERS) if op == "vld" else (REGISTERS, "ub")):
-            raise BadOperator(f"{op} from {views[0].space} to {dst.space}: it goes between ub and {REGISTERS}", where)
-    elif len({v.space for v in (*views, dst) if v.shape}) > 1 and core_kind == "vector":
+    elif row.spaces and spaces != row.spaces:
+        raise BadOperator(f"{op} works on {', '.join(row.spaces)}, not on {', '.join(spaces)}", where)
+    elif not row.spaces and len({v.space for v in (*views, dst) if v.shape}) > 1:
         raise BadOperator(f"{op} mixes memories: {', '.join(f'{v} in {v.space}' for v in (*views, dst))}", where)
-    try:
-        expected = row.shape([v.shape for v in views])
-    except ShapeError as why:
-        if row.shape is not ISA["fill"].shape:
-            raise BadOperator(f"{op}: {why}", where) from None
-        expected = dst.shape
-    if (expected or (ONE,)) != (dst.shape or (ONE,)):
-        raise BadOperator(f"{op} yields {text(expected)}; '{dst}' is {text(dst.shape)}", where)
-    fixpipe = op == "copy" and views[0].space == "l0c"
-    wrong = [v for v in views if v.dtype != dst.dtype and v.shape]
-    if wrong and not row.casts and not fixpipe and op != "mmad":
-        raise BadOperator(f"{op} of {wrong[0].dtype} '{wrong[0]}' into {dst.dtype} '{dst}'; cast first", where)
+
+
+def check_dtypes(op: str, sources: Sequence[Source], dst: View, where: str) -> None:
+    """Refuse operands of another dtype than the destination, but for a copy out of L0C. Raises BadOperator."""
+    for source in sources:
+        if not isinstance(source, View) or not source.shape or source.space == "l0c":
+            continue
+        if source.dtype != dst.dtype and not ISA[op].casts:
+            raise BadOperator(f"{op} of {source.dtype} '{source}' into {dst.dtype} '{dst}'; cast first", where)
 
 
 def check_write(

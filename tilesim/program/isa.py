@@ -1,22 +1,20 @@
 """The instruction table: one row an instruction, and all that is known of it but its price, which is a chip's.
 
-A row says the pipe, the cost class that a chip file prices, the numpy meaning `meaning(out, *sources)`, the rule for
-the result's shape and whether the instruction also reads its destination. Operators are made of these and nothing else.
+A row says the pipe, the cost class that a chip file prices, the numpy meaning `meaning(out, *sources)`, the shapes of
+operands and result and whether it also reads its destination. Operators are made of these and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilesim.program.sizes import Size
+from tilesim.program.signatures import Signature
 
 Array = Any
-Shape = tuple[Size, ...]
-ShapeRule = Callable[[Sequence[Shape]], Shape]
 
 ROUTES: dict[tuple[str, str], tuple[str, str]] = {
     ("gm", "ub"): ("gm_ub", "mte2"),
@@ -41,63 +39,29 @@ SPACES = {"vector": ("ub",), "cube": ("l1", "l0a", "l0b", "l0c")}
 """The on-chip memories of a core."""
 
 
-class ShapeError(ValueError):
-    """Operands whose shapes an instruction does not take."""
-
-
-def text(shape: Shape) -> str:
-    """A shape as it is written: [rows, H]."""
-    return "[" + ", ".join(map(str, shape)) + "]"
-
-
-def same(shapes: Sequence[Shape]) -> Shape:
-    """The one shape of all operands that are not scalars."""
-    full = [s for s in shapes if s]
-    for other in full[1:]:
-        if other != full[0]:
-            raise ShapeError(f"shapes differ: {text(full[0])} and {text(other)}; broadcast explicitly")
-    if not full:
-        raise ShapeError("no operand has a shape")
-    return full[0]
-
-
-def last_axis_gone(shapes: Sequence[Shape]) -> Shape:
-    """[rows, n] -> [rows]; [n] -> [1]."""
-    (shape,) = shapes
-    return shape[:-1] or (Size.of(1),)
-
-
-def first_axis_gone(shapes: Sequence[Shape]) -> Shape:
-    """[rows, n] -> [n]."""
-    (shape,) = shapes
-    if len(shape) != 2:
-        raise ShapeError(f"a column reduction takes [rows, n], not {text(shape)}")
-    return shape[1:]
-
-
-def by_row(shapes: Sequence[Shape]) -> Shape:
-    """[rows, n] and [rows] -> [rows, n]."""
-    full, row = shapes
-    if full[:-1] != row:
-        raise ShapeError(f"shapes differ: {text(full)} takes one value a row, {text(full[:-1])}, not {text(row)}")
-    return full
-
-
-def given(_: Sequence[Shape]) -> Shape:
-    """The shape of out=, which the author states."""
-    raise ShapeError("the shape of the result is not known from its operands; give out=")
+ELEMENTS = Signature.parsed("(*shape)->(*shape)")
+WITH_VALUE = Signature.parsed("(*shape),()->(*shape)")
+PAIRS = Signature.parsed("(*shape),(*shape)->(*shape)")
+TRIPLES = Signature.parsed("(*shape),(*shape),(*shape)->(*shape)")
+BY_ROW = Signature.parsed("(*rows,n),(*rows)->(*rows,n)")
+TO_ROWS = Signature.parsed("(*rows,n)->(*rows)")
+FILLED = Signature.parsed("()->(*shape)")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One instruction. `cost` names a table of the chip file; `accumulates` says that it reads its destination."""
+    """One instruction. `cost` names a table of the chip file; `accumulates` says that it reads its destination.
+
+    `casts` says that operands and result may differ in dtype, `spaces` the memories of both where they are fixed.
+    """
 
     pipe: str
     cost: str
     meaning: Callable[..., None]
-    shape: ShapeRule = same
+    shapes: Signature = ELEMENTS
     accumulates: bool = False
     casts: bool = False
+    spaces: tuple[str, ...] = ()
 
 
 def _into(function: Callable[..., Any]) -> Callable[..., None]:
@@ -133,7 +97,7 @@ def _selected(out: Array, mask: Array, a: Array, b: Array) -> None:
 
 def _by_row(function: Callable[..., Any]) -> Callable[..., None]:
     def meaning(out: Array, x: Array, row: Array) -> None:
-        function(x, row[..., None], out=out)
+        function(x, row.reshape(*x.shape[:-1], 1), out=out)
 
     return meaning
 
@@ -186,18 +150,19 @@ def _drain(out: Array, counter: Array, count: float) -> None:
 ISA: dict[str, Row] = {
     # copies: pipe and price come from the route between the two memories
     "copy": Row("", "", _assign),
-    "copy_transposed": Row("", "", _transposed, lambda shapes: (shapes[0][1], shapes[0][0])),
+    "copy_transposed": Row("", "", _transposed, Signature.parsed("(m,n)->(n,m)")),
     # vector registers, inside a fused vector function
-    "vld": Row("v", "move", _assign),
-    "vst": Row("v", "move", _assign),
-    # vector, one operand
-    "fill": Row("v", "move", _assign, given),
+    "vld": Row("v", "move", _assign, spaces=("ub", REGISTERS)),
+    "vst": Row("v", "move", _assign, spaces=(REGISTERS, "ub")),
+    # vector, one operand, or one and a value
+    "fill": Row("v", "move", _assign, FILLED),
     "move": Row("v", "move", _assign),
     "cast": Row("v", "cast", _assign, casts=True),
-    "adds": Row("v", "unary", _into(np.add)),
-    "muls": Row("v", "unary", _into(np.multiply)),
-    "maxs": Row("v", "unary", _into(np.maximum)),
-    "mins": Row("v", "unary", _into(np.minimum)),
+    "adds": Row("v", "unary", _into(np.add), WITH_VALUE),
+    "muls": Row("v", "unary", _into(np.multiply), WITH_VALUE),
+    "maxs": Row("v", "unary", _into(np.maximum), WITH_VALUE),
+    "mins": Row("v", "unary", _into(np.minimum), WITH_VALUE),
+    "divs": Row("v", "divide", _into(np.divide), WITH_VALUE),
     "abs": Row("v", "unary", _into(np.abs)),
     "rint": Row("v", "cast", _rounded),
     "exp": Row("v", "transcendental", _into(np.exp)),
@@ -205,31 +170,38 @@ ISA: dict[str, Row] = {
     "sqrt": Row("v", "transcendental", _into(np.sqrt)),
     "rec": Row("v", "divide", _into(_reciprocal)),
     # vector, two operands
-    "add": Row("v", "binary", _into(np.add)),
-    "sub": Row("v", "binary", _into(np.subtract)),
-    "mul": Row("v", "binary", _into(np.multiply)),
-    "maximum": Row("v", "binary", _into(np.maximum)),
-    "minimum": Row("v", "binary", _into(np.minimum)),
-    "div": Row("v", "divide", _into(np.divide)),
-    "divs": Row("v", "divide", _into(np.divide)),
+    "add": Row("v", "binary", _into(np.add), PAIRS),
+    "sub": Row("v", "binary", _into(np.subtract), PAIRS),
+    "mul": Row("v", "binary", _into(np.multiply), PAIRS),
+    "maximum": Row("v", "binary", _into(np.maximum), PAIRS),
+    "minimum": Row("v", "binary", _into(np.minimum), PAIRS),
+    "div": Row("v", "divide", _into(np.divide), PAIRS),
     # vector, one value of the second operand for every row of the first
-    "sub_rows": Row("v", "binary", _by_row(np.subtract), by_row),
-    "mul_rows": Row("v", "binary", _by_row(np.multiply), by_row),
-    "div_rows": Row("v", "divide", _by_row(np.divide), by_row),
+    "sub_rows": Row("v", "binary", _by_row(np.subtract), BY_ROW),
+    "mul_rows": Row("v", "binary", _by_row(np.multiply), BY_ROW),
+    "div_rows": Row("v", "divide", _by_row(np.divide), BY_ROW),
     # vector, three operands: the second where the first is not 0, else the third
-    "select": Row("v", "select", _selected),
+    "select": Row("v", "select", _selected, TRIPLES),
     # vector, reading the destination: out += a * b
-    "madd": Row("v", "binary", _multiply_add, accumulates=True),
-    "axpy": Row("v", "binary", _multiply_add, accumulates=True),
+    "madd": Row("v", "binary", _multiply_add, PAIRS, accumulates=True),
+    "axpy": Row("v", "binary", _multiply_add, WITH_VALUE, accumulates=True),
     # reductions and broadcasts
-    "row_sum": Row("v", "reduce", _row_sum, last_axis_gone),
-    "row_max": Row("v", "reduce", _row_max, last_axis_gone),
-    "column_sum": Row("v", "reduce", _column_sum, first_axis_gone),
-    "broadcast": Row("v", "broadcast", _broadcast_columns, given),
+    "row_sum": Row("v", "reduce", _row_sum, TO_ROWS),
+    "row_max": Row("v", "reduce", _row_max, TO_ROWS),
+    "column_sum": Row("v", "reduce", _column_sum, Signature.parsed("(rows,n)->(n)")),
+    "broadcast": Row("v", "broadcast", _broadcast_columns, Signature.parsed("(*rows)->(*rows,n)")),
     # a binary counter of partial sums over tiles: push(counter, value, tile number), drain(row, counter, tiles)
-    "push": Row("v", "binary", _push, given),
-    "drain": Row("v", "binary", _drain, given, accumulates=True),
+    "push": Row("v", "binary", _push, Signature.parsed("(*shape),()->(level,*shape)")),
+    "drain": Row("v", "binary", _drain, Signature.parsed("(level,*shape),()->(*shape)"), accumulates=True),
     # cube
-    "clear": Row("m", "", _assign, given),
-    "mmad": Row("m", "", _matmul_add, given, accumulates=True),
+    "clear": Row("m", "", _assign, FILLED, spaces=("l0c",)),
+    "mmad": Row(
+        "m",
+        "",
+        _matmul_add,
+        Signature.parsed("(m,k),(k,n)->(m,n)"),
+        accumulates=True,
+        casts=True,
+        spaces=("l0a", "l0b", "l0c"),
+    ),
 }

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
 from tilesim.program.recorder import Instr, Loop, Phase
+from tilesim.program.sizes import Variable
 
 Sizes = Mapping[str, Any]
 T = TypeVar("T")
@@ -115,6 +116,12 @@ class Place:
     row: int = 0
 
 
+def bound(loop: Loop, place: Place) -> dict[str, int]:
+    """The variables of a loop at one of its tiles."""
+    values = (place.start, place.size, place.after, place.before, place.index, place.row)
+    return dict(zip(loop.variables, values, strict=True))
+
+
 def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[Place]:
     """Every tile of one share of a loop, in order."""
     tile = loop.tile.bind(sizes)
@@ -207,7 +214,7 @@ class Cut:
 def cuts(phase: Phase, sizes: Sizes) -> list[Cut]:
     """The split loops of a phase: nested ones make a grid of cores, in row-major order."""
     splits = split_loops(phase)
-    parts = {loop: int(loop.parts(phase.name).bind(sizes)) for loop, _ in splits}
+    parts = {loop: int(loop.parts.bind(sizes)) for loop, _ in splits}
     out = []
     for loop, around in splits:
         below = math.prod(parts[other] for other, outer in splits if loop in outer)
@@ -292,8 +299,9 @@ class Nests:
         inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
         mine = (*key, loop, tile, inner)
         if mine not in self._bodies:
-            names = (f"{loop.name}.{what}" for what in ("size", "after", "before"))
-            inside = {**sizes, **dict(zip(names, tile, strict=True)), f"{loop.name}.step": _step(loop, sizes)}
+            _, size, after, before, _, _ = loop.variables
+            known: dict[str, int] = dict(zip((size, after, before), tile, strict=True))
+            inside = {**sizes, **known, Variable(loop.name, "step"): _step(loop, sizes)}
             self._bodies[mine] = self._nest(loop.body, inside, mine, parts)
         return self._bodies[mine]
 

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tilesim.program.buffers import Buffer, Range, Value, View
 from tilesim.program.isa import ISA, ROUTES
-from tilesim.program.sizes import ONE, ZERO, Scalar, Size, dim
+from tilesim.program.sizes import ONE, ZERO, Scalar, Size, Variable, Word, dim
 
 Operand = Value | Buffer | View | Scalar | Size | float
 Target = Value | Buffer | View
 Source = View | Scalar
 
-_PACKAGE = Path(__file__).parents[1]
-_RECORDING = tuple(str(_PACKAGE / wing) for wing in ("program", "kernels"))
-
-
-def caller() -> str:
-    """Return file:line of the operator's author: the first frame outside the wings that record kernels."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((*_RECORDING, contextlib.__file__)):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+PLACE: tuple[Word, ...] = ("start", "size", "after", "before", "index", "row")
+"""The words of the variables that each tile of a loop binds, in the order of a Range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +84,24 @@ class Loop:
     @property
     def range(self) -> Range:
         """The symbolic tile that the body is recorded for."""
-        start, size, after, before, index, row = (
-            dim(f"{self.name}.{what}") for what in ("start", "size", "after", "before", "index", "row")
-        )
+        start, size, after, before, index, row = map(dim, self.variables)
         size = self.tile if self.whole else size
         return Range(start, size, after if self.halo else ZERO, before if self.lead else ZERO, index, row)
 
+    @functools.cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables that each of its tiles binds, in the order of a Range."""
+        return tuple(Variable(self.name, word) for word in PLACE)
+
+    @property
+    def parts(self) -> Size:
+        """The number of shares that its axis is cut into, one a core."""
+        return dim(Variable(self.name, "parts"))
+
     def full(self) -> dict[str, Size | int]:
-        """The names of its tile, bound to the largest that they can be."""
-        return {f"{self.name}.size": self.tile, f"{self.name}.after": self.halo, f"{self.name}.before": self.lead}
+        """The variables of its tile, bound to the largest that they can be."""
+        _, size, after, before, _, _ = self.variables
+        return {size: self.tile, after: self.halo, before: self.lead}
 
     def trips(self, sizes: Mapping[str, Any]) -> int:
         """Tiles along its axis, of all cores together."""
@@ -111,10 +110,6 @@ class Loop:
     def tiles(self, sizes: Mapping[str, Any]) -> int:
         """Tiles of all its rows, of all cores together."""
         return self.trips(sizes) * int(self.rows.bind(sizes))
-
-    def parts(self, phase: str) -> Size:
-        """How many shares its axis is cut into, one a core."""
-        return dim(f"{phase}.cores.{self.name}")
 
 
 @dataclass(frozen=True)

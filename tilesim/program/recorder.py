@@ -17,11 +17,20 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from tilesim.errors import BadOperator
+from tilesim.program.author import caller
 from tilesim.program.buffers import Buffer, Range, Tensor, Value, View, padded, view
-from tilesim.program.checks import check_number, check_operands, check_size, check_split, check_write
-from tilesim.program.isa import ISA, REGISTERS, SPACES, ShapeError
-from tilesim.program.nodes import Instr, Loop, Operand, Source, Target, Tile, caller, walk
-from tilesim.program.sizes import ONE, Scalar, Size, dim
+from tilesim.program.checks import (
+    check_dtypes,
+    check_memories,
+    check_number,
+    check_size,
+    check_split,
+    check_write,
+    result_shape,
+)
+from tilesim.program.isa import ISA, REGISTERS, SPACES
+from tilesim.program.nodes import Instr, Loop, Operand, Source, Target, Tile, walk
+from tilesim.program.sizes import ONE, Scalar, Size, Variable, dim
 
 __all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "caller", "walk"]
 
@@ -48,16 +57,16 @@ class Phase:
     @property
     def cores(self) -> Size:
         """The number of cores that take part in this phase; a workspace of partials has this many rows."""
-        return dim(f"{self.name}.cores")
+        return dim(Variable(self.name, "cores"))
 
     @property
     def core(self) -> Size:
         """The index of the core that runs the phase."""
-        return dim(f"{self.name}.core")
+        return dim(Variable(self.name, "core"))
 
     def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
         """A tile size for the plan to decide, as large as fits and at most `cap`."""
-        where = caller()
+        where = caller(self.kernel.where)
         check_size(f"cap of tile '{name}'", 1 if cap is None else cap, 1, where)
         check_number(f"multiple_of of tile '{name}'", multiple_of, 1, where)
         self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason)
@@ -78,7 +87,7 @@ class Phase:
         carry: Sequence[Target] = (),
     ) -> Iterator[Range]:
         """The one symbolic tile of a loop over `extent`, to write `for n in p.loop(...)` around its body."""
-        where = caller()
+        where = caller(self.kernel.where)
         check_split(name, split, where)
         for word, size, least in (("extent", extent, 0), ("tile", tile, 1), ("unit", unit, 1), ("rows", rows, 0)):
             check_size(f"{word} of loop '{name}'", size, least, where)
@@ -97,13 +106,15 @@ class Phase:
             halo,
             lead,
             Size.of(rows),
-            tuple(_buffer(c) for c in carry),
+            tuple(_buffer(c, where) for c in carry),
             where=where,
         )
         self._add(loop)
         self._stack.append(loop)
-        yield loop.range
-        self._stack.pop()
+        try:
+            yield loop.range
+        finally:
+            self._stack.pop()
 
     def buffer(
         self,
@@ -118,7 +129,8 @@ class Phase:
         reserved: bool = False,
     ) -> Buffer:
         """A buffer of this phase. `shape` may use the sizes of the loops around; its bytes use their full tiles."""
-        check_number(f"slots of buffer '{name}'", slots, 1, caller())
+        where = caller(self.kernel.where)
+        check_number(f"slots of buffer '{name}'", slots, 1, where)
         sizes = tuple(Size.of(s) for s in (shape if isinstance(shape, Sequence) else (shape,)))
         full = {key: value for loop in self._stack for key, value in loop.full().items()}
         top = tuple(Size.of(s).substitute(full) for s in (sizes if allocated is None else allocated))
@@ -126,9 +138,9 @@ class Phase:
         unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
         space = space or SPACES[self.core_kind][0]
         if space not in (*SPACES[self.core_kind], *((REGISTERS,) if self.core_kind == "vector" else ())):
-            raise BadOperator(f"buffer '{name}' is in {space}, which a {self.core_kind} core does not have", caller())
+            raise BadOperator(f"buffer '{name}' is in {space}, which a {self.core_kind} core does not have", where)
         if pool and pool not in self.kernel.reserves:
-            raise BadOperator(f"buffer '{name}' is in pool '{pool}', which the kernel does not reserve", caller())
+            raise BadOperator(f"buffer '{name}' is in pool '{pool}', which the kernel does not reserve", where)
         made = Buffer(
             unique,
             space,
@@ -138,7 +150,7 @@ class Phase:
             slots,
             pool,
             reserved=reserved,
-            where=caller(),
+            where=where,
         )
         self.buffers.append(made)
         return made
@@ -153,15 +165,16 @@ class Phase:
 
     def store(self, value: Operand, target: View | Tensor) -> None:
         """Record a copy to global memory."""
-        self._record("copy", (value,), target if isinstance(target, View) else view(target), caller())
+        self.emit("copy", value, out=target if isinstance(target, View) else view(target))
 
     def read(self, buffer: Buffer | View) -> Value:
         """The present contents of a buffer written in several parts."""
-        seen = buffer if isinstance(buffer, View) else view(buffer)
-        writes = self._writes.get(_buffer(seen), [])
+        where = caller(self.kernel.where)
+        contents = buffer if isinstance(buffer, View) else view(buffer)
+        writes = self._writes.get(_buffer(contents, where), [])
         if not writes:
-            raise BadOperator(f"'{_buffer(seen).name}' is read before anything wrote it", caller())
-        return Value(seen, len(writes), writes[-1][1])
+            raise BadOperator(f"'{contents.base.name}' is read before anything wrote it", where)
+        return Value(contents, len(writes), writes[-1][1])
 
     def __getattr__(self, op: str) -> Callable[..., Value]:
         if op.startswith("_") or op not in ISA:
@@ -177,23 +190,15 @@ class Phase:
         self, op: str, *src: Operand, out: Target | None = None, dtype: str = "", name: str = "", slots: int = 1
     ) -> Value:
         """The value of one instruction, written to `out` or to a fresh buffer."""
-        where = caller()
-        row = ISA[op]
-        operands = [s for s in (self._source(s, op, where) for s in src) if isinstance(s, View) and s.shape]
-        if out is None:
-            try:
-                shape = row.shape([o.shape for o in operands])
-            except ShapeError as why:
-                raise BadOperator(f"{op}: {why}", where) from None
-            kind = dtype or operands[0].dtype
-            out = self.buffer(name or f"{op}_{operands[0].base.name}", shape, kind, slots=slots)
-        target = out.view if isinstance(out, Value) else out if isinstance(out, View) else view(out)
-        return self._record(op, src, target, where)
-
-    def _record(self, op: str, src: Sequence[Operand], dst: View, where: str) -> Value:
-        row = ISA[op]
+        where = caller(self.kernel.where)
         sources = tuple(self._source(s, op, where) for s in src)
-        check_operands(self.core_kind, op, sources, dst, where)
+        dst = out.view if isinstance(out, Value) else view(out) if isinstance(out, Buffer | Tensor) else out
+        shape = result_shape(op, sources, None if dst is None else dst.shape, where)
+        if dst is None:
+            first = next(s for s in sources if isinstance(s, View) and s.shape)
+            dst = view(self.buffer(name or f"{op}_{first.base.name}", shape, dtype or first.dtype, slots=slots))
+        check_memories(self.core_kind, op, sources, dst, where)
+        check_dtypes(op, sources, dst, where)
         for read in sources:
             if isinstance(read, View) and isinstance(read.base, Buffer):
                 self._read.add(read.base)
@@ -203,10 +208,13 @@ class Phase:
             self.kernel.check_written(dst.base, self, where)
             self._add(Instr(op, dst, sources, fresh=False, where=where))
             return Value(dst, 0, ())
-        buffer = dst.base
+        return self._write(op, sources, dst, dst.base, where)
+
+    def _write(self, op: str, sources: tuple[Source, ...], dst: View, buffer: Buffer, where: str) -> Value:
+        """The value of an instruction that writes a buffer, as a fresh write where nothing of it is kept."""
         writes = self._writes.setdefault(buffer, [])
         check_write(buffer, [loops for _, loops in writes], self._stack, self._carried(), where)
-        reads_itself = row.accumulates or any(isinstance(s, View) and s.base is buffer for s in sources)
+        reads_itself = ISA[op].accumulates or any(isinstance(s, View) and s.base is buffer for s in sources)
         if reads_itself and not writes:
             raise BadOperator(f"{op} reads its destination '{buffer.name}' before anything wrote it", where)
         first_here = not any(loops[: len(self._stack)] == tuple(self._stack) for _, loops in writes)
@@ -263,13 +271,14 @@ class Phase:
             if not b.reserved and (b not in self._writes or b not in self._read)
         ]
         if idle:
-            raise BadOperator(f"phase '{self.name}': " + "; ".join(idle), caller())
+            raise BadOperator(f"phase '{self.name}': " + "; ".join(idle), caller(self.kernel.where))
 
 
-def _buffer(target: Target) -> Buffer:
-    base = target if isinstance(target, Buffer) else target.buffer if isinstance(target, Value) else target.base
+def _buffer(target: Target, where: str) -> Buffer:
+    """The buffer that a target is in. Raises BadOperator for a tensor."""
+    base = target if isinstance(target, Buffer) else target.view.base if isinstance(target, Value) else target.base
     if not isinstance(base, Buffer):
-        raise BadOperator(f"'{base.name}' is a tensor, not a buffer", caller())
+        raise BadOperator(f"'{base.name}' is a tensor, not a buffer", where)
     return base
 
 
@@ -300,6 +309,8 @@ class Kernel:
     registers: int = 0
     """Vector registers of a core; 0 where vector instructions work on the unified buffer."""
     counted_from: str = "visible"
+    where: str = ""
+    """file:line of the operator, for instructions that no line of the author records."""
     route: str = "kernel"
     """"kernel" for one of its own; else what the operator launches in its place."""
     launches: bool = False
@@ -319,7 +330,7 @@ class Kernel:
     def __getitem__(self, name: str) -> Tensor:
         found = self.tensors.get(name)
         if found is None:
-            raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller())
+            raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller(self.where))
         return found
 
     def shaped(self, name: str, *shape: Size | int) -> Tensor:
@@ -332,7 +343,7 @@ class Kernel:
     def phase(self, name: str, core_kind: str, note: str = "") -> Iterator[Phase]:
         """A phase to record into."""
         if name in {p.name for p in self.phases}:
-            raise BadOperator(f"two phases of {self.name} are called '{name}'", caller())
+            raise BadOperator(f"two phases of {self.name} are called '{name}'", caller(self.where))
         made = Phase(name, core_kind, self, note)
         self.phases.append(made)
         yield made
@@ -350,10 +361,11 @@ class Kernel:
 
     def bypass(self, *names: str) -> None:
         """Let the reads of inputs go past the L2 cache, which they neither fill nor hit: for what is read once."""
+        where = caller(self.where)
         for name in names:
             role = self[name].role
             if role != "input":
-                raise BadOperator(f"'{name}' is an {role}; only the reads of inputs can bypass the cache", caller())
+                raise BadOperator(f"'{name}' is an {role}; only the reads of inputs can bypass the cache", where)
         self.uncached.update(names)
 
     def reserve(self, name: str, size_bytes: int, reason: str) -> None:
@@ -369,7 +381,7 @@ class Kernel:
             tuple(Size.of(s) for s in allocated),
             dtype,
             static=True,
-            where=caller(),
+            where=caller(self.where),
         )
         self.statics.append(made)
         return made

@@ -10,12 +10,36 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 
 Env = Mapping[str, Any]
 """Values of the names: integers, or numpy arrays of integers to evaluate many shapes at once."""
+
+Word = Literal["start", "size", "after", "before", "index", "row", "step", "parts", "core", "cores"]
+
+
+class Variable(str):
+    """The name of a number that changes while a phase runs, written `n.start`: of which loop or phase, and which word.
+
+    A loop binds for each tile the six words of a Range and the `step` that divides the starts of its tiles, and for
+    each plan the `parts` that its axis is cut into; a phase binds its number of `cores` and the index of the `core`.
+    """
+
+    __slots__ = ("owner", "word")
+    owner: str
+    word: Word
+
+    def __new__(cls, owner: str, word: Word) -> Self:
+        """Keep both parts of the name, so that it is never taken apart again."""
+        name = super().__new__(cls, f"{owner}.{word}")
+        name.owner, name.word = owner, word
+        return name
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, Word]]:
+        """Copies and pickles keep both parts."""
+        return type(self), (self.owner, self.word)
 
 
 @dataclass(frozen=True, slots=True)

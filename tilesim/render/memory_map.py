@@ -11,8 +11,9 @@ from tilesim.feasibility.inequalities import EvaluatedInequality, budget
 from tilesim.feasibility.verdict import Verdict
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.buffers import Buffer
-from tilesim.program.isa import COPIES, text
+from tilesim.program.isa import COPIES
 from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.signatures import text
 
 KINDS = {
     "in": "copied in",

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.dependences import first, is_pattern, tour
-from tilesim.program.isa import REGISTERS, text
+from tilesim.program.isa import REGISTERS
 from tilesim.program.loop_nest import Nest, Step, TileRun
 from tilesim.program.recorder import Instr, Loop
+from tilesim.program.signatures import text
+from tilesim.program.sizes import Variable
 from tilesim.simulation.timeline import PhaseTime, Timeline
 
 INSTRUCTION: Final = "instruction"
@@ -214,7 +216,7 @@ def _size(run: TileRun, loop: Loop) -> int:
     """Elements of a tile, as the instructions in it know it; 0 if there are none."""
     for item in run.body:
         if isinstance(item, Step):
-            return int(item.sizes[f"{loop.name}.size"])
+            return int(item.sizes[Variable(loop.name, "size")])
         inner = _size(item, loop)
         if inner:
             return inner

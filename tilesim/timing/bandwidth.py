@@ -12,6 +12,7 @@ from tilesim.program.buffers import Tensor
 from tilesim.program.isa import COPIES, ROUTES
 from tilesim.program.loop_nest import Nest, Sizes, executed, split_loops
 from tilesim.program.recorder import Phase
+from tilesim.program.sizes import Variable
 from tilesim.timing.bursts import Occupancy, bursts, tensor_bytes
 from tilesim.timing.cache_reuse import dram_fetches
 from tilesim.timing.parameters import Parameters
@@ -273,8 +274,10 @@ def _write_seconds(parameters: Parameters, writes: Stream, filled_bytes: int) ->
 
 def same_address_reads(phase: Phase) -> set[str]:
     """The tensors of which every core reads the same addresses in order: no view moves along with a split loop."""
-    split = (loop.name for loop, _ in split_loops(phase))
-    moving = {f"{name}.{what}" for name in split for what in ("start", "index", "row")} | {f"{phase.name}.core"}
+    places = {
+        name for loop, _ in split_loops(phase) for name in loop.variables if name.word in ("start", "index", "row")
+    }
+    moving = {*places, Variable(phase.name, "core")}
     same: dict[str, bool] = {}
     for instr in phase.instructions():
         for view in instr.reads():

@@ -10,7 +10,7 @@ from tilesim.chip.chip import Chip
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, Tensor, View
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
-from tilesim.program.sizes import Size
+from tilesim.program.sizes import Size, Variable
 from tilesim.timing.parameters import Parameters
 
 
@@ -80,8 +80,9 @@ def _granule(start: Size, sizes: Sizes) -> int:
 
 def _step(name: str, sizes: Sizes) -> int:
     """What divides the place of a loop along its axis; the number of a tile or a core can be any."""
-    loop, _, what = name.rpartition(".")
-    return int(sizes[f"{loop}.step"]) if what == "start" else 1
+    if isinstance(name, Variable) and name.word == "start":
+        return int(sizes[Variable(name.owner, "step")])
+    return 1
 
 
 def _stored(view: View) -> Sequence[Size]:

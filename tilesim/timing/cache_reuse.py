@@ -16,6 +16,7 @@ from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import Sizes
 from tilesim.program.nodes import Instr, full_tiles, walk
 from tilesim.program.recorder import Loop, Phase
+from tilesim.program.sizes import Variable
 from tilesim.timing.bursts import tensor_bytes
 
 
@@ -28,7 +29,7 @@ class Touch:
 
     def along(self, axis: int) -> list[Loop]:
         """The loops that move along an axis of the tensor."""
-        names = {name.rpartition(".")[0] for name in self.view.starts[axis].names()}
+        names = {name.owner for name in self.view.starts[axis].names() if isinstance(name, Variable)}
         return [loop for loop in self.around if loop.name in names]
 
     @functools.cached_property
@@ -48,9 +49,9 @@ def dram_fetches(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, f
     for read in reads:
         times = 1.0
         for depth, loop in enumerate(read.around):
-            again = -(-loop.tiles(sizes) // _parts(loop, phase, sizes)) - 1
+            again = -(-loop.tiles(sizes) // _parts(loop, sizes)) - 1
             if loop not in read.moving and again:
-                touched = _footprint(touches, loop, depth, phase, sizes)
+                touched = _footprint(touches, loop, depth, sizes)
                 times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
         name = read.view.base.name
         fetches[name] = max(fetches[name], times)
@@ -66,28 +67,28 @@ def _copies(phase: Phase) -> tuple[list[Touch], list[Touch]]:
     return [read for read in reads if read.view.base.name not in phase.kernel.uncached], writes
 
 
-def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, phase: Phase, sizes: Sizes) -> int:
+def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, sizes: Sizes) -> int:
     """Bytes that all cores touch in one iteration of a loop."""
     parts: dict[str, int] = {}
     for touch in touches:
         if len(touch.around) > depth and touch.around[depth] is loop:
             name = touch.view.base.name
-            parts[name] = max(parts.get(name, 0), _bytes(touch, depth, phase, sizes))
+            parts[name] = max(parts.get(name, 0), _bytes(touch, depth, sizes))
     return sum(parts.values())
 
 
-def _bytes(touch: Touch, depth: int, phase: Phase, sizes: Sizes) -> int:
+def _bytes(touch: Touch, depth: int, sizes: Sizes) -> int:
     """Bytes of a tensor that all cores touch while the loops inside the one at `depth` run and others stand still."""
     inside = touch.around[depth + 1 :]
     total = dtypes.itemsize(touch.view.dtype)
     for axis, (size, full) in enumerate(zip(touch.view.sizes, touch.view.base.shape, strict=True)):
         count = size.bind(sizes)
         for loop in touch.along(axis):
-            count *= loop.tiles(sizes) if loop in inside else _parts(loop, phase, sizes)
+            count *= loop.tiles(sizes) if loop in inside else _parts(loop, sizes)
         total *= min(count, full.bind(sizes))
     return int(total)
 
 
-def _parts(loop: Loop, phase: Phase, sizes: Sizes) -> int:
+def _parts(loop: Loop, sizes: Sizes) -> int:
     """The cores that share a loop."""
-    return int(loop.parts(phase.name).bind(sizes)) if loop.split else 1
+    return int(loop.parts.bind(sizes)) if loop.split else 1

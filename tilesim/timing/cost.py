@@ -13,9 +13,10 @@ from tilesim.chip.chip import Chip
 from tilesim.feasibility.placement import Home
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer, View
-from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES, Shape
+from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.recorder import Instr, Phase
+from tilesim.program.signatures import Shape
 from tilesim.program.units import BLOCK_BYTES, FRACTAL
 from tilesim.timing.bandwidth import Rates
 from tilesim.timing.bursts import Occupancy, bursts
