@@ -292,10 +292,11 @@ def test_what_is_no_dtype_is_one_problem(dtype):
 
 @pytest.mark.parametrize("given", [None, [1], "self=2x4", 3])
 def test_what_is_no_mapping_is_one_problem(given):
-    kind = type(given).__name__
-    for function, how in ((bind, {}), (check, {"chip": CHIP}), (plan, {"chip": CHIP}), (sweep, {"chips": CHIP})):
+    what = f"of type {type(given).__name__}"
+    assert problems_of(bind, GLU, given) == (f"given is {what}, must be a mapping with names as keys",)
+    for function, how in ((check, {"chip": CHIP}), (plan, {"chip": CHIP}), (sweep, {"chips": CHIP})):
         assert problems_of(function, GLU, given, **how) == (
-            f"given is of type {kind}, must be a mapping with names as keys",
+            f"given is {given!r}, must be a mapping with names as keys",
         )
     assert "'3' is not a key" in problems_of(bind, GLU, {3: 4})[0]
 
