@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilesim.errors import BadInput
+from tilesim.errors import BadInput, TilesimError
 from tilesim.operators.operator import INPUT, KernelCall, KernelRow, Operator
 from tilesim.operators.shapes import apart
 from tilesim.program.dtypes import dtype_named
 
 
-class Unmapped(Exception):
+class Unmapped(TilesimError):
     """A measured kernel that is no call of an operator, with the reason."""
 
 
