@@ -121,13 +121,13 @@ def shares(plan: Plan, phase: str = "") -> tuple[Share, ...]:
 
     Raises BadInput for an unknown phase.
     """
-    names = [one.phase.name for one in plan.phases]
+    names = [planned.phase.name for planned in plan.phases]
     if not names and not phase:
         return ()
     if phase not in names and (phase or len(names) != 1):
         raise BadInput("phase", [f"{phase!r} is not one of {', '.join(names) or 'none'};{did_you_mean(phase, names)}"])
-    one = plan.phases[names.index(phase) if phase else 0]
-    return tuple(Share(first, cores, _counted(plan, [(one, nest, 1)])) for nest, first, cores in one.nests)
+    planned = plan.phases[names.index(phase) if phase else 0]
+    return tuple(Share(first, cores, _counted(plan, [(planned, nest, 1)])) for nest, first, cores in planned.nests)
 
 
 def _tile(plan: Plan, core: int | None, loop: str) -> list[tuple[PhasePlan, Nest, int]]:
@@ -138,7 +138,7 @@ def _tile(plan: Plan, core: int | None, loop: str) -> list[tuple[PhasePlan, Nest
             nests = [Nests(phase.phase, phase.sizes).core(core)] if core < phase.cores else []
         for body in (body for nest in nests for body in _bodies(nest, loop)):
             return [(phase, body, 1)]
-    names = list(dict.fromkeys(found.name for phase in plan.phases for found in phase.phase.loops()))
+    names = list(dict.fromkeys(each.name for phase in plan.phases for each in phase.phase.loops()))
     if loop in names:
         return []  # the core has nothing of it
     hint = did_you_mean(loop, names) or f" there are: {', '.join(names) or 'none'}"

@@ -73,8 +73,8 @@ def fusion_saving(plan: Plan) -> Saving:
     if call.dtype not in dtypes:
         raise BadInput("fusion", [f"the kernel takes {', '.join(dtypes)}; given {call.dtype}"])
     alone = Call(fused, call.dtype, call.specs, call.options, call.attributes, call.solution)
-    one = plan_of(verdict_of(alone, plan.chip))
-    return Saving(_toll(plan), _toll(one), one)
+    kernel = plan_of(verdict_of(alone, plan.chip))
+    return Saving(_cost_of(plan), _cost_of(kernel), kernel)
 
 
 def fusing_json(plan: Plan) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ def fusing_json(plan: Plan) -> dict[str, Any] | None:
         return None
 
 
-def _toll(plan: Plan) -> RouteCost:
+def _cost_of(plan: Plan) -> RouteCost:
     times = timeline_of(plan)
     moved = sum(phase.traffic.bytes for phase in plan.phases)
     launches = len(plan.phases) if plan.kernel.launches else min(len(plan.phases), 1)

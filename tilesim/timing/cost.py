@@ -147,7 +147,7 @@ class VectorPrice:
         return cycles + self._of_function(step.sizes)
 
     def _of_function(self, sizes: Sizes) -> float:
-        """Cycles that the instruction pays of its vector function; none where the chip has no such functions."""
+        """Cycles of the part of a vector function that is charged to the instruction; none without such functions."""
         if self._part is None or not self._call:
             return 0.0
         cycles = 0.0

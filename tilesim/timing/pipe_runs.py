@@ -1,4 +1,4 @@
-"""Vector functions: what a chip of arch 3510 runs as one call, found in the recorded phase.
+"""Stretches of one pipe in a recorded phase: vector functions, which a chip of arch 3510 runs as one call, and queues.
 
 A run of consecutive vector instructions, loops of nothing else among them, is one function: its operands pass between
 unified buffer and registers once, and everything between stays in registers. The price of the call and of the operands
@@ -22,31 +22,32 @@ from tilesim.program.recorder import Phase
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What an instruction pays of its vector function beside its own work."""
+    """The part of a vector function that is charged to one instruction, beside its own work."""
 
     calls: tuple[Loop, ...] | None
-    """Loops of the run around the instruction if it pays for the call, which it then pays in equal parts; else None."""
+    """Loops of the run around the instruction that is charged with the call, in equal parts; None for others."""
     operands: tuple[View, ...]
-    """The operands whose way into or out of registers it pays for."""
+    """The operands whose way into or out of registers is charged to it."""
     width_bytes: int
     """Bytes of the widest element in the run, which is what a register holds of every operand."""
 
 
 @functools.lru_cache(maxsize=256)
 def parts(phase: Phase) -> Mapping[Instr, Part]:
-    """What every vector instruction of a phase pays of its function."""
-    found: dict[Instr, Part] = {}
+    """The part of its function that is charged to every vector instruction of a phase."""
+    charged: dict[Instr, Part] = {}
     for run in stretches(phase.body, "v"):
-        _price(phase, run, found)
-    return found
+        charged |= _parts_of(phase, run)
+    return charged
 
 
-def _price(phase: Phase, run: list[Instr | Loop], found: dict[Instr, Part]) -> None:
+def _parts_of(phase: Phase, run: list[Instr | Loop]) -> dict[Instr, Part]:
+    """The parts of one vector function."""
     inside = [(node, around) for node, around in walk(run) if isinstance(node, Instr)]
     if not inside:
-        return
-    mine = {instr for instr, _ in inside}
-    used_elsewhere = {v.base for i in phase.instructions() if i not in mine for v in i.reads()}
+        return {}
+    instructions = {instr for instr, _ in inside}
+    used_elsewhere = {v.base for i in phase.instructions() if i not in instructions for v in i.reads()}
     entered: dict[Instr, list[View]] = {}
     written: set[Buffer] = set()
     loaded: set[Buffer] = set()
@@ -63,11 +64,11 @@ def _price(phase: Phase, run: list[Instr | Loop], found: dict[Instr, Part]) -> N
     for base, (instr, view) in last.items():
         if base in used_elsewhere:
             entered.setdefault(instr, []).append(view)
-    width = max(dtypes.itemsize(v.dtype) for i in mine for v in (i.dst, *i.reads()))
+    width = max(dtypes.itemsize(v.dtype) for i in instructions for v in (i.dst, *i.reads()))
     payer, around = min(inside, key=lambda pair: len(pair[1]))
-    for instr in mine:
-        calls = around if instr is payer else None
-        found[instr] = Part(calls, tuple(entered.get(instr, ())), width)
+    return {
+        instr: Part(around if instr is payer else None, tuple(entered.get(instr, ())), width) for instr in instructions
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Queue:
     around: tuple[tuple[Loop, ...], ...]
 
     def copies(self, sizes: Sizes) -> int:
-        """How many copies follow each other; loops around other copies than the one of `sizes` are at full tiles."""
+        """The number of copies that follow each other; loops around copies other than that of `sizes` are at full tiles."""
         full = full_tiles((loop for loops in self.around for loop in loops), sizes)
         return sum(max(1, math.prod(loop.trips(full) for loop in loops)) for loops in self.around)
 
@@ -85,13 +86,13 @@ class Queue:
 @functools.lru_cache(maxsize=256)
 def queues(phase: Phase) -> Mapping[Instr, Queue]:
     """The stretch that every copy of a phase is in."""
-    found: dict[Instr, Queue] = {}
+    of_copies: dict[Instr, Queue] = {}
     for pipe in dict.fromkeys(i.pipe for i in phase.instructions() if i.op in COPIES):
         for stretch in stretches(phase.body, pipe):
             inside = [(node, loops) for node, loops in walk(stretch) if isinstance(node, Instr)]
             queue = Queue(tuple(loops for _, loops in inside))
-            found |= dict.fromkeys((instr for instr, _ in inside), queue)
-    return found
+            of_copies |= dict.fromkeys((instr for instr, _ in inside), queue)
+    return of_copies
 
 
 def stretches(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
