@@ -78,7 +78,7 @@ class Queue:
     around: tuple[tuple[Loop, ...], ...]
 
     def copies(self, sizes: Sizes) -> int:
-        """The number of copies that follow each other; loops around copies other than that of `sizes` are at full tiles."""
+        """The number of copies that follow each other; loops around others than the copy of `sizes` have full tiles."""
         full = full_tiles((loop for loops in self.around for loop in loops), sizes)
         return sum(max(1, math.prod(loop.trips(full) for loop in loops)) for loops in self.around)
 
