@@ -31,14 +31,14 @@ demo: setup  ## Check, plan, simulate and run one operator
 	$(BIN)/tilesim run $(SMALL) --random 0 --verify
 
 test: setup  ## All tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: setup  ## Lint, format, types, layers, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: setup  ## How fast it is, as ratios, and how far off its times are
 	$(BIN)/python -m bench.speed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,9 +40,14 @@ OTHER_KERNELS: dict[str, list[dict[str, Any]]] = {
     "text_gated_residual_grad": [{"B": 2, "S": 20, "C": 3, "H": 48, "R": 16}],
     "glu_backward": [{"self": (2, 60000), "dim": 1}],
     "glu": [{"self": (2, 36000), "dim": 1}],
-    **dict.fromkeys(("add", "mul", "maximum"), BROADCAST),
+    "add": BROADCAST,
+    "mul": BROADCAST[1:3],
+    "maximum": BROADCAST[3:5],
 }
-"""Sizes for which another kernel runs than for the small ones: many tokens, large rows, operands that broadcast."""
+"""Sizes for which another kernel runs than for the small ones: many tokens, large rows, operands that broadcast.
+
+Kernels of two operands are the same but for the instruction: all patterns of axes run for one of them.
+"""
 
 
 def chips_of(op: Operator) -> list[Chip]:
@@ -69,10 +73,12 @@ def kinds(op: Operator) -> list[dict[str, Any]]:
 
 
 def choices(op: Operator) -> Iterator[dict[str, bool]]:
-    """All combinations of the options."""
+    """The options as they are by default, each turned alone, and all of them: every combination of two."""
     names = [o.name for o in op.options]
-    for values in itertools.product((True, False), repeat=len(names)):
-        yield dict(zip(names, values, strict=True))
+    default = {o.name: o.default for o in op.options}
+    turned = [(), *((name,) for name in names), tuple(names)]
+    for some in dict.fromkeys(turned):
+        yield {name: on != (name in some) for name, on in default.items()}
 
 
 def cases(*, every_chip: bool) -> list[tuple[str, str, str]]:

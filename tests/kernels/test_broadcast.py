@@ -91,7 +91,7 @@ def test_shapes_that_do_not_broadcast(first, second):
     assert (broadcast(first, second) is not None) == fits
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     shapes=pairs(),
     op=st.sampled_from(sorted(FUNCTIONS)),

@@ -18,7 +18,7 @@ from tilesim.program.isa import ISA
 
 PR = load_chip("ascend950pr")
 FLOATS = ("bfloat16", "float16")
-few = settings(max_examples=12, derandomize=True)
+few = settings(max_examples=6, derandomize=True)
 
 
 @pytest.mark.parametrize(("name", "chip", "dtype", "sizes"), cases_of_kernels())
@@ -73,9 +73,8 @@ def test_gated_residual_of_any_shape(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["text_gated_residual", "text_gated_residual_grad"])
-@pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1", "ascend910_9391"])
-def test_gated_residual_of_the_documents_size(name, chip):
-    one = planned(name, chip, "bfloat16", {"B": 1, "S": 3, "C": 4, "H": 2560, "R": 320})
+def test_gated_residual_of_the_documents_size(name):
+    one = planned(name, PR, "bfloat16", {"B": 1, "S": 3, "C": 4, "H": 2560, "R": 320})
     inputs = made_up(one)
     assert all(d.ok for d in verify(run(one, inputs), one, inputs))
 

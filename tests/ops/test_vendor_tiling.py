@@ -165,7 +165,7 @@ def convolutions(draw):
     )
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(convolutions())
 def test_convolutions_against_the_rules(case):
     fields, used, blocks = conv_tiling(case)
@@ -277,7 +277,7 @@ def accepted(case):
     return known and -rank <= case.dim < rank and case.shape[case.dim] % 2 == 0
 
 
-@settings(max_examples=1500)
+@settings(max_examples=600)
 @given(units())
 def test_gated_units_against_the_rules(case):
     expected = glu_tiling(case)
@@ -374,7 +374,7 @@ def broken_convolutions(draw):
     return tensors, draw(some([253952, 253952, 253952, 8192, 8193]))
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(broken_convolutions())
 def test_the_order_of_the_convolutions_checks(case):
     tensors, ub_bytes = case
@@ -431,7 +431,7 @@ def broken_units(draw):
     return tensors, draw(some([dim, dim, dim, -10, 9, len(shape)]))
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(broken_units(), st.sampled_from(["ascend950pr", "ascend910b1", "ascend910_9391", "ascend310p3", "ascend910a"]))
 def test_the_order_of_the_gated_units_checks(case, name):
     tensors, dim = case

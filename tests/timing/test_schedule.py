@@ -55,7 +55,7 @@ def rule(phase, cycles, nest):
 
 
 # -------------------------------------------------------------------- random programs
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(seeds)
 def test_fast_forward_is_exact(seed):
     made = RandomProgram(seed)
@@ -67,7 +67,7 @@ def test_fast_forward_is_exact(seed):
     assert made.scheduler().makespan(nest) == made.scheduler().plain_makespan(nest) == max(state[: len(plain.pipes)])
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(seeds)
 def test_the_schedule_follows_the_rule_as_it_is_written(seed):
     made = RandomProgram(seed)
@@ -75,7 +75,7 @@ def test_the_schedule_follows_the_rule_as_it_is_written(seed):
     assert [end for _, _, end in made.scheduler().events(nest)] == rule(made.phase, made.cycles, nest)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(seeds)
 def test_longest_pipe_bounds_the_makespan_from_below_and_their_sum_from_above(seed):
     made = RandomProgram(seed)
@@ -83,7 +83,7 @@ def test_longest_pipe_bounds_the_makespan_from_below_and_their_sum_from_above(se
     assert max(busy) <= made.scheduler().makespan(made.nest()) <= sum(busy)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(seeds, st.booleans())
 def test_more_slots_are_never_slower(seed, every):
     made = RandomProgram(seed)
