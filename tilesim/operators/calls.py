@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from tilesim.chip.chip import Chip
+from tilesim.operators.facts import Facts, axes_of, shape_of
 from tilesim.operators.operator import Call, Operator
 from tilesim.operators.patterns import Solution
 from tilesim.operators.shapes import TensorSpec
-from tilesim.program.sizes import Size
+from tilesim.program.sizes import Size, exact
 
 
 def split_of(op: Operator, attributes: Mapping[str, int | float]) -> int | None:
@@ -65,6 +69,27 @@ def resized(call: Call, changes: Mapping[str, int]) -> Call:
         shape = op.patterns[name].filled(new)
         specs[name] = spec if spec is None or shape is None else TensorSpec(shape, spec.dtype)
     return Call(op, call.dtype, specs, call.options, attributes, new)
+
+
+def facts_of_sizes(call: Call, chip: Chip, sizes: Mapping[str, Any]) -> Facts:
+    """The facts of the calls with other dims, arrays of one shape: a condition holds for all of them at once.
+
+    Every tensor that is not null has the shape that these tell, as of `resized`.
+    """
+    op = call.operator
+    dims = {**call.dims, **sizes}
+    folds = {name: (sizes[name],) if name in sizes else axes for name, axes in call.solution.folds.items()}
+    facts = dict(call.facts(chip)) | dims | {axes_of(name).name: axes for name, axes in folds.items()}
+    facts |= {a.name: sizes[a.dim] for a in op.attributes if a.dim in sizes}
+    if op.split and folds:
+        facts[op.split] = -1 - len(list(folds.values())[-1])
+    for name, spec in call.specs.items():
+        axes = op.patterns[name].axes
+        known = all(a in folds if isinstance(a, str) else a.names() <= dims.keys() for a in axes)
+        if spec is not None and known:
+            parts = (folds[axis] if isinstance(axis, str) else (axis.bind(exact(dims, axis)),) for axis in axes)
+            facts[shape_of(name).name] = tuple(itertools.chain(*parts))
+    return Facts(facts, chip)
 
 
 def size_of(call: Call, name: str) -> int | None:

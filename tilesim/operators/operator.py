@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadOperator, TilesimError
+from tilesim.operators.facts import DTYPE, Facts, axes_of, dtype_of, null, shape_of
 from tilesim.operators.patterns import Pattern, Solution
 from tilesim.operators.reference import ClosedForm, Tolerance, usual
 from tilesim.operators.shapes import TensorSpec
 from tilesim.operators.status import TILING_ERROR, Status
-from tilesim.program.author import caller, line_of
+from tilesim.program.author import caller, first_line, line_of
 from tilesim.program.buffers import Tensor
+from tilesim.program.conditions import Condition, Kind
 from tilesim.program.recorder import Instr, Kernel
 from tilesim.program.sizes import ONE, Size, dim
 
@@ -93,15 +95,28 @@ class Attribute:
     """The dim that it states; it has that dim's value where it is not given."""
 
 
+class Texts(NamedTuple):
+    """What a rule expects and what is given; `parameter` names the tensor, where the rule is about several."""
+
+    expected: str
+    given: str
+    parameter: str = ""
+
+
 class Outcome(NamedTuple):
-    """What a rule found; `parameter` names the tensor, where the rule is about several."""
+    """What a rule that is a Python function returns."""
 
     ok: bool
     expected: str
     given: str
     parameter: str = ""
-    supported_elsewhere: bool = False
-    """True where the rule holds on another product: this product has nothing to call."""
+
+
+@dataclass(frozen=True)
+class OfOperator:
+    """A condition that follows from the declarations of the operator that states it."""
+
+    build: Callable[[Operator], Condition]
 
 
 @dataclass(frozen=True)
@@ -109,22 +124,66 @@ class Rule:
     """One documented rule, and the status that the first call returns where it does not hold.
 
     A rule about what is not there (a null tensor, a size that no shape tells) holds: another rule is broken then.
+    Its test is a condition over facts of a call and a chip, or a Python function, which can be applied but not printed.
     """
 
     name: str
     status: Status | None
-    test: Callable[[Call, Chip], Outcome]
+    test: Condition | OfOperator | Callable[[Call, Chip], Outcome]
     parameter: str = ""
-    over: tuple[str, ...] = ()
-    """The dims whose range it limits."""
+    texts: Callable[[Call, Chip], Texts] | None = None
+    """What a finding says; the condition and its facts if None."""
     tiling: tuple[int, str] | None = None
     """Its place in the order of the vendor's tiling function and its name there; None if that does not look at it."""
+    supported_elsewhere: Condition | OfOperator | None = None
+    """Where it is broken and this holds, another product supports it: this one has nothing to call, and no status."""
+
+    def of(self, op: Operator) -> Rule:
+        """Return the rule with the conditions that follow from the declarations of an operator."""
+        test = self.test.build(op) if isinstance(self.test, OfOperator) else self.test
+        elsewhere = (
+            self.supported_elsewhere.build(op)
+            if isinstance(self.supported_elsewhere, OfOperator)
+            else self.supported_elsewhere
+        )
+        return replace(self, test=test, supported_elsewhere=elsewhere)
+
+    @property
+    def condition(self) -> Condition:
+        """The test as a condition. Raises BadOperator, with its line, for a Python function."""
+        if isinstance(self.test, Condition):
+            return self.test
+        function = self.test.build if isinstance(self.test, OfOperator) else self.test
+        fact = f"the rule '{self.name}' is a Python function, which is applied but not printed; state a condition"
+        raise BadOperator(fact, first_line(function))
+
+    @property
+    def over(self) -> frozenset[str]:
+        """The numbers that it limits; none where it is about other facts too."""
+        facts = set(self.test.facts()) if isinstance(self.test, Condition) else set()
+        return frozenset(f.name for f in facts) if all(f.kind is Kind.NUMBER for f in facts) else frozenset()
 
     def apply(self, call: Call, chip: Chip) -> Finding:
-        """What the rule says about a call on a chip."""
-        ok, expected, given, parameter, supported_elsewhere = self.test(call, chip)
-        status = None if supported_elsewhere and not ok else self.status
-        return Finding(self.name, ok, expected, given, parameter or self.parameter, status, self.tiling)
+        """Return what the rule says about a call on a chip."""
+        status = self.status
+        if isinstance(self.test, OfOperator) or isinstance(self.supported_elsewhere, OfOperator):
+            return self.of(call.operator).apply(call, chip)
+        if isinstance(self.test, Condition):
+            facts = call.facts(chip)
+            ok = bool(self.test.holds(facts))
+            texts = self.texts(call, chip) if self.texts else _texts(self.test, facts)
+            if not ok and self.supported_elsewhere is not None and self.supported_elsewhere.holds(facts):
+                status = None
+        else:
+            ok, *given = self.test(call, chip)
+            texts = Texts(*given)
+        parameter = texts.parameter or self.parameter
+        return Finding(self.name, ok, texts.expected, texts.given, parameter, status, self.tiling)
+
+
+def _texts(condition: Condition, facts: Facts) -> Texts:
+    names = dict.fromkeys(fact.name for fact in condition.facts() if fact.name in facts)
+    return Texts(str(condition), ", ".join(f"{name} = {facts[name]}" for name in names))
 
 
 @dataclass(frozen=True)
@@ -434,6 +493,25 @@ class Call:
             **self.operator.derived_sizes(self.dims),
             **self.operator.shape_sizes(self),
         }
+
+    def facts(self, chip: Chip) -> Facts:
+        """Return the facts that conditions speak of, on a chip."""
+        if not self._latest or self._latest[0].chip is not chip:
+            self._latest[:] = [Facts(self._told(), chip)]
+        return self._latest[0]
+
+    @functools.cached_property
+    def _latest(self) -> list[Facts]:
+        """The facts on the chip that was asked for last."""
+        return []
+
+    def _told(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {DTYPE: self.dtype, **self.attributes, **self.dims, **self.options}
+        for name in self.operator.arguments:
+            facts[null(name).name] = self.is_null(name)
+            if (spec := self.spec(name)) is not None:
+                facts |= {shape_of(name).name: spec.shape, dtype_of(name): spec.dtype}
+        return facts | {axes_of(name).name: axes for name, axes in self.solution.folds.items()}
 
     def spec(self, name: str) -> TensorSpec | None:
         """The tensor called `name`, None if it is null or not known."""

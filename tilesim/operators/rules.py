@@ -10,9 +10,36 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilesim.chip.chip import Chip
-from tilesim.operators.operator import Call, Dimension, Operator, Outcome, Rule
+from tilesim.operators.facts import (
+    FAMILY,
+    VISIBLE_UB_BYTES,
+    absent,
+    axes_of,
+    dtype_of,
+    null,
+    shape_of,
+    unknown,
+)
+from tilesim.operators.operator import Call, Dimension, OfOperator, Operator, Rule, Texts
 from tilesim.operators.shapes import INT64_MAX, apart
-from tilesim.operators.status import PARAM_INVALID, PARAM_NULLPTR, Status
+from tilesim.operators.status import PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, Status
+from tilesim.program import sizes
+from tilesim.program.conditions import (
+    Broadcastable,
+    Condition,
+    OneOf,
+    SameShape,
+    SameWord,
+    all_of,
+    any_of,
+    at_most,
+    equal,
+    facts_of,
+    less,
+    unless_known,
+    within,
+)
+from tilesim.program.sizes import Shape, Size
 
 Place = tuple[int, str]
 """Of a rule in the vendor's tiling function: its place in the order, and the check's name."""
@@ -23,10 +50,10 @@ UNKNOWN = "unknown"
 def product(op: Operator) -> Rule:
     """The rule that the chip is a product of the operator; it has no status, since there is no operator to call."""
 
-    def test(_: Call, chip: Chip) -> Outcome:
-        return Outcome(chip.family in op.products, " or ".join(op.products), chip.family)
+    def texts(_: Call, chip: Chip) -> Texts:
+        return Texts(" or ".join(op.products), chip.family)
 
-    return Rule("product", None, test, "platform")
+    return Rule("product", None, OneOf(FAMILY, op.products), "platform", texts)
 
 
 @functools.lru_cache(maxsize=256)
@@ -38,20 +65,20 @@ def rules_of(op: Operator) -> tuple[Rule, ...]:
     operator, so those are rules whether they are stated or not; where a rule is stated about the range of every dim,
     those are about sizes too.
     """
-    own = tuple(op.rules) or tuple(_declared(op))
-    stated = {rule.name for rule in own}
-    limited = {name for rule in own for name in rule.over}
+    rules = [rule.of(op) for rule in tuple(op.rules) or tuple(_declared(op))]
+    stated = {rule.name for rule in rules}
+    limited = {name for rule in rules for name in rule.over}
     promised = [in_range(d, op.lead) for d in op.dims if d.least > 0 and d.name not in limited]
     promised += [multiple(d, op.lead) for d in op.dims if d.multiple_of > 1]
     if not op.rules or any(d.name not in limited for d in op.dims):
         promised.insert(0, sizes_exist(op.lead))
     if not op.arguments[op.lead].dtype:
         promised.insert(0, dtype_supported(op.lead))
-    return (product(op), *own, *(rule for rule in promised if rule.name not in stated))
+    return (product(op), *rules, *(rule.of(op) for rule in promised if rule.name not in stated))
 
 
 def _declared(op: Operator) -> Iterator[Rule]:
-    """Null, dtypes, ranges, shapes, as the tensors and dims of an operator declare them."""
+    """Yield null, dtypes, ranges, shapes, as the tensors and dims of an operator declare them."""
     yield from not_null(*(t.name for t in op.tensors if not t.option))
     for option in op.options:
         members = [t.name for t in op.members(option.name)]
@@ -69,13 +96,13 @@ def _declared(op: Operator) -> Iterator[Rule]:
 
 
 def not_null(*names: str, status: Status = PARAM_NULLPTR) -> list[Rule]:
-    """One rule a tensor: it is given."""
+    """Return one rule a tensor: it is given."""
 
     def rule(name: str) -> Rule:
-        def test(call: Call, _: Chip) -> Outcome:
-            return Outcome(not call.is_null(name), "a tensor", "null" if call.is_null(name) else "a tensor")
+        def texts(call: Call, _: Chip) -> Texts:
+            return Texts("a tensor", "null" if call.is_null(name) else "a tensor")
 
-        return Rule(f"{name} given", status, test, name)
+        return Rule(f"{name} given", status, ~null(name), name, texts)
 
     return [rule(name) for name in names]
 
@@ -83,13 +110,14 @@ def not_null(*names: str, status: Status = PARAM_NULLPTR) -> list[Rule]:
 def whole_group(option: str, names: Sequence[str], status: Status = PARAM_NULLPTR) -> Rule:
     """The rule that the tensors of an option are all given or all null; a tensor without elements is given."""
 
-    def test(call: Call, _: Chip) -> Outcome:
-        null = [name for name in names if call.is_null(name)]
-        whole = len(null) in (0, len(names))
-        given = "all null" if len(null) == len(names) else f"{', '.join(null)} null" if null else "all given"
-        return Outcome(whole, "all given or all null", given, "" if whole else null[0])
+    def texts(call: Call, _: Chip) -> Texts:
+        nulls = [name for name in names if call.is_null(name)]
+        whole = len(nulls) in (0, len(names))
+        given = "all null" if len(nulls) == len(names) else f"{', '.join(nulls)} null" if nulls else "all given"
+        return Texts("all given or all null", given, "" if whole else nulls[0])
 
-    return Rule(f"{option} group ({', '.join(names)})", status, test, names[0])
+    whole = all_of(*map(null, names)) | all_of(*(~null(name) for name in names))
+    return Rule(f"{option} group ({', '.join(names)})", status, whole, names[0], texts)
 
 
 def dtype_supported(
@@ -101,32 +129,41 @@ def dtype_supported(
     document states the status `everywhere`.
     """
 
-    def test(call: Call, chip: Chip) -> Outcome:
-        op, spec = call.operator, call.spec(name)
-        ever = list(dict.fromkeys(d for some in op.dtypes.values() for d in some))
-        supported_elsewhere = not everywhere and spec is not None and spec.dtype in ever
-        return _dtype(call, name, op.dtypes.get(chip.family) or ever)._replace(supported_elsewhere=supported_elsewhere)
+    def ever(op: Operator) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d for some in op.dtypes.values() for d in some))
 
-    return Rule(f"{name} dtype", status, test, name, tiling=tiling)
+    def build(op: Operator) -> Condition:
+        by_dtypes: dict[tuple[str, ...], list[str]] = {}
+        for family, some in op.dtypes.items():
+            by_dtypes.setdefault(tuple(some) or ever(op), []).append(family)
+        taken = [OneOf(FAMILY, tuple(families)) & OneOf(dtype_of(name), some) for some, families in by_dtypes.items()]
+        return any_of(absent(name), *taken, ~OneOf(FAMILY, op.products) & OneOf(dtype_of(name), ever(op)))
+
+    def texts(call: Call, chip: Chip) -> Texts:
+        return _dtypes(call, name, call.operator.dtypes.get(chip.family) or ever(call.operator))
+
+    elsewhere = None if everywhere else OfOperator(lambda op: OneOf(dtype_of(name), ever(op)))
+    return Rule(f"{name} dtype", status, OfOperator(build), name, texts, tiling, elsewhere)
 
 
 def dtype_same(name: str, as_: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that a tensor has the dtype of another one."""
 
-    def test(call: Call, _: Chip) -> Outcome:
+    def texts(call: Call, _: Chip) -> Texts:
         other = call.spec(as_)
-        return _dtype(call, name, [other.dtype] if other else [])
+        return _dtypes(call, name, [other.dtype] if other else [])
 
-    return Rule(f"{name} dtype as {as_}", status, test, name, tiling=tiling)
+    same = absent(name, as_) | SameWord(dtype_of(name), dtype_of(as_))
+    return Rule(f"{name} dtype as {as_}", status, same, name, texts, tiling)
 
 
 def dtype_is(name: str, dtype: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that a tensor has one dtype."""
 
-    def test(call: Call, _: Chip) -> Outcome:
-        return _dtype(call, name, [dtype])
+    def texts(call: Call, _: Chip) -> Texts:
+        return _dtypes(call, name, [dtype])
 
-    return Rule(f"{name} dtype", status, test, name, tiling=tiling)
+    return Rule(f"{name} dtype", status, absent(name) | OneOf(dtype_of(name), (dtype,)), name, texts, tiling)
 
 
 def rank(
@@ -135,55 +172,71 @@ def rank(
     """The rule that a tensor has `least` axes, or from `least` to `most`."""
     top = least if most is None else most
 
-    def test(call: Call, _: Chip) -> Outcome:
-        spec = call.spec(name)
-        ok = spec is None or least <= len(spec.shape) <= top
-        return Outcome(ok, f"{least}" if top == least else f"{least}..{top}", _shown(call, name, len))
+    def texts(call: Call, _: Chip) -> Texts:
+        return Texts(f"{least}" if top == least else f"{least}..{top}", _shown(call, name, len))
 
     title = f"{name} rank" if least else f"{name} rank limit"
-    return Rule(title, status, test, name, tiling=tiling)
+    limited = absent(name) | within(least, sizes.rank(shape_of(name)), top)
+    return Rule(title, status, limited, name, texts, tiling)
 
 
 def shape(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that a tensor has its declared shape at the dims of the call."""
 
-    def test(call: Call, _: Chip) -> Outcome:
-        spec, expected = call.spec(name), call.expected(name)
-        pattern = call.operator.patterns[name]
-        ok = spec is None or (pattern.ranks(spec.shape) if expected is None else spec.shape == expected)
-        values = "" if expected is None else f" = {_list(expected)}"
-        return Outcome(ok, f"[{', '.join(pattern.text.split())}]{values}", _shown(call, name, _list))
+    def build(op: Operator) -> Condition:
+        pattern, axes = op.patterns[name], sizes.rank(shape_of(name))
+        fixed = len(pattern.axes) - len(pattern.folded)
+        ranked = at_most(fixed, axes) if pattern.folded else equal(axes, fixed)
+        if not pattern.axes:
+            return absent(name) | ranked
+        parts = tuple(axes_of(axis) if isinstance(axis, str) else axis for axis in pattern.axes)
+        facts = dict.fromkeys(fact for part in parts for fact in facts_of(part))
+        return absent(name) | ranked & (unless_known(*facts) | SameShape(shape_of(name), parts))
 
-    return Rule(f"{name} shape", status, test, name, tiling=tiling)
+    def texts(call: Call, _: Chip) -> Texts:
+        expected = call.expected(name)
+        values = "" if expected is None else f" = {_list(expected)}"
+        pattern = call.operator.patterns[name]
+        return Texts(f"[{', '.join(pattern.text.split())}]{values}", _shown(call, name, _list))
+
+    return Rule(f"{name} shape", status, OfOperator(build), name, texts, tiling)
 
 
 def broadcasts(name: str, with_: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that the shapes of two tensors broadcast to each other."""
 
-    def test(call: Call, _: Chip) -> Outcome:
+    def texts(call: Call, _: Chip) -> Texts:
         spec, other = call.spec(name), call.spec(with_)
         if spec is None or other is None:
-            return Outcome(ok=True, expected=f"broadcasts with {with_}", given=_shown(call, name, _list))
+            return Texts(f"broadcasts with {with_}", _shown(call, name, _list))
         wrong = apart(other.shape, spec.shape)
         wanted = " and ".join(f"{a} or 1 on axis {i}" for i, a, _ in wrong)
         given = " and ".join(str(b) for *_, b in wrong)
         expected = f"{wanted}, as {with_} {_list(other.shape)}" if wrong else f"broadcasts with {_list(other.shape)}"
-        return Outcome(not wrong, expected, f"{given} of {_list(spec.shape)}" if wrong else _list(spec.shape))
+        return Texts(expected, f"{given} of {_list(spec.shape)}" if wrong else _list(spec.shape))
 
-    return Rule(f"{name} shape", status, test, name, tiling=tiling)
+    spread = absent(name, with_) | Broadcastable(shape_of(with_), shape_of(name))
+    return Rule(f"{name} shape", status, spread, name, texts, tiling)
 
 
-def axis(name: str, index: int, dim: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that axis `index` of a tensor has the size of a dim."""
+def axis(name: str, index: int, of: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that axis `index` of a tensor has the size of the dim `of`."""
 
-    def test(call: Call, _: Chip) -> Outcome:
-        spec, size = call.spec(name), call.dims.get(dim)
-        known = spec is not None and len(spec.shape) > index and size is not None
-        ok = not known or (spec is not None and spec.shape[index] == size)
+    def texts(call: Call, _: Chip) -> Texts:
+        size = call.dims.get(of)
         given = _shown(call, name, lambda s: s[index] if len(s) > index else UNKNOWN)
-        return Outcome(ok, f"{dim} = {UNKNOWN if size is None else size}", given)
+        return Texts(f"{of} = {UNKNOWN if size is None else size}", given)
 
-    return Rule(f"{name} axis {index}", status, test, name, tiling=tiling)
+    given = shape_of(name)
+    same = equal(sizes.axis(given, index), sizes.dim(of))
+    return Rule(
+        f"{name} axis {index}",
+        status,
+        any_of(absent(name), unknown(of), at_most(sizes.rank(given), index), same),
+        name,
+        texts,
+        tiling,
+    )
 
 
 def sizes_exist(name: str, *, status: Status = PARAM_INVALID) -> Rule:
@@ -192,97 +245,146 @@ def sizes_exist(name: str, *, status: Status = PARAM_INVALID) -> Rule:
     `name` is the leading tensor, which is looked at first and shown where nothing is wrong.
     """
 
-    def test(call: Call, _: Chip) -> Outcome:
+    def build(op: Operator) -> Condition:
+        def countable_sizes(shape: Shape) -> Condition:
+            legal = at_most(0, sizes.least_axis(shape)) & at_most(sizes.greatest_axis(shape), INT64_MAX)
+            return legal & at_most(sizes.elements(shape), INT64_MAX)
+
+        return all_of(*(absent(tensor) | countable_sizes(shape_of(tensor)) for tensor in op.arguments))
+
+    def texts(call: Call, _: Chip) -> Texts:
         specs = {n: call.spec(n) for n in dict.fromkeys((name, *call.specs))}
         shapes = {n: spec.shape for n, spec in specs.items() if spec is not None}
         expected = f"each 0..{INT64_MAX}"
-        for one, sizes in shapes.items():
-            if any(not 0 <= size <= INT64_MAX for size in sizes):
-                return Outcome(ok=False, expected=expected, given=f"{one} {list(sizes)}", parameter=one)
-            if math.prod(sizes) > INT64_MAX:
-                given = f"{one} of {math.prod(sizes)} elements"
-                return Outcome(ok=False, expected=f"at most {INT64_MAX} elements", given=given, parameter=one)
-        return Outcome(ok=True, expected=expected, given=_shown(call, name, _list))
+        for tensor, axes in shapes.items():
+            if any(not 0 <= size <= INT64_MAX for size in axes):
+                return Texts(expected, f"{tensor} {list(axes)}", tensor)
+            if math.prod(axes) > INT64_MAX:
+                return Texts(f"at most {INT64_MAX} elements", f"{tensor} of {math.prod(axes)} elements", tensor)
+        return Texts(expected, _shown(call, name, _list))
 
-    return Rule(f"{name} sizes", status, test, name)
+    return Rule(f"{name} sizes", status, OfOperator(build), name, texts)
 
 
-def in_range(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+def in_range(d: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that a dim is from its least to its most."""
-    least, most = dim.least, dim.most
+    least, most, size = d.least, d.most, sizes.dim(d.name)
     expected = f"at least {least}" if most is None else f"{least}" if least == most else f"{least}..{most}"
-
-    def holds(value: int) -> bool:
-        return least <= value and (most is None or value <= most)
-
-    return about((dim.name,), f"{dim.name} range", expected, lambda v: (holds(v), v), parameter, status, tiling)
+    limited = at_most(least, size) if most is None else within(least, size, most)
+    return about(size, f"{d.name} range", expected, limited, parameter, status, tiling)
 
 
-def multiple(dim: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+def multiple(d: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
     """The rule that a dim is a multiple of what it must be a multiple of."""
-    n, name = dim.multiple_of, f"{dim.name} multiple"
-    return about((dim.name,), name, f"a multiple of {n}", lambda v: (v % n == 0, v), parameter, status, tiling)
+    n, size = d.multiple_of, sizes.dim(d.name)
+    return about(size, f"{d.name} multiple", f"a multiple of {n}", equal(size % n, 0), parameter, status, tiling)
 
 
 def divides(attribute: str, name: str, *, status: Status = PARAM_INVALID) -> Rule:
     """The rule that an attribute, such as a number of channels, divides the last axis of a tensor."""
+    given, value = shape_of(name), sizes.dim(attribute)
 
-    def test(call: Call, _: Chip) -> Outcome:
-        spec, value = call.spec(name), call.attributes.get(attribute)
-        if spec is None or value is None or len(spec.shape) != len(call.operator.patterns[name].axes):
-            return Outcome(ok=True, expected=f"a divisor of the last axis of {name}", given=UNKNOWN)
-        size = spec.shape[-1]
-        return Outcome(value > 0 and size % value == 0, f"a divisor of {size}, the last axis of {name}", str(value))
+    def build(op: Operator) -> Condition:
+        axes = len(op.patterns[name].axes)
+        divided = at_most(1, value) & equal(sizes.axis(given, -1) % value, 0)
+        return any_of(absent(name), unknown(attribute), ~equal(sizes.rank(given), axes), divided)
 
-    return Rule(f"{attribute} divide {name}", status, test, attribute)
+    def texts(call: Call, _: Chip) -> Texts:
+        spec, number = call.spec(name), call.attributes.get(attribute)
+        if spec is None or number is None or len(spec.shape) != len(call.operator.patterns[name].axes):
+            return Texts(f"a divisor of the last axis of {name}", UNKNOWN)
+        return Texts(f"a divisor of {spec.shape[-1]}, the last axis of {name}", str(number))
+
+    return Rule(f"{attribute} divide {name}", status, OfOperator(build), attribute, texts)
+
+
+def axis_exists(attribute: str, name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
+    """The rule that an attribute is the index of an axis of a tensor."""
+    axes, index = sizes.rank(shape_of(name)), sizes.dim(attribute)
+
+    def texts(call: Call, _: Chip) -> Texts:
+        spec, given = call.spec(name), str(call.attributes[attribute])
+        if spec is None:
+            return Texts(f"an axis of {name}", given)
+        return Texts(f"{-len(spec.shape)}..{len(spec.shape) - 1}", given)
+
+    there = absent(name) | within(-axes, index, axes - 1)
+    return Rule(f"{attribute} range", status, there, attribute, texts, tiling)
+
+
+def axis_even(
+    attribute: str, name: str, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None
+) -> Rule:
+    """The rule that the axis of a tensor that an attribute tells has an even size."""
+    given, index = shape_of(name), sizes.dim(attribute)
+
+    def texts(call: Call, _: Chip) -> Texts:
+        spec, number = call.spec(name), int(call.attributes[attribute])
+        told = spec is not None and -len(spec.shape) <= number < len(spec.shape)
+        return Texts("an even number", str(spec.shape[number]) if spec is not None and told else UNKNOWN)
+
+    there = within(-sizes.rank(given), index, sizes.rank(given) - 1)
+    even = any_of(absent(name), ~there, equal(sizes.axis(given, index) % 2, 0))
+    return Rule("split axis even", status, even, parameter, texts, tiling)
 
 
 def product_at_most(
     dims: tuple[str, str], most: int, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None
 ) -> Rule:
     """The rule that the product of two dims does not exceed `most`."""
-    name = "*".join(dims)
-    return about(dims, name, f"at most {most}", lambda a, b: (a * b <= most, a * b), parameter, status, tiling)
+    size = sizes.dim(dims[0]) * sizes.dim(dims[1])
+    return about(size, "*".join(dims), f"at most {most}", at_most(size, most), parameter, status, tiling)
 
 
 def countable(dims: tuple[str, str], parameter: str, *, status: Status = PARAM_INVALID) -> list[Rule]:
-    """Rules for two dims that may be zero: neither is negative, and they and their product fit 64 bits."""
-    first, second = dims
-    whole = [
-        about((one,), f"{one} range", f"0..{INT64_MAX}", lambda v: (0 <= v <= INT64_MAX, v), parameter, status)
-        for one in dims
-    ]
-    return [*whole, product_at_most((first, second), INT64_MAX, parameter, status=status)]
+    """Return rules for two dims that may be zero: neither is negative, and they and their product fit 64 bits."""
+    whole = [in_range(Dimension(name, 0, INT64_MAX), parameter, status=status) for name in dims]
+    return [*whole, product_at_most(dims, INT64_MAX, parameter, status=status)]
 
 
 def about(
-    dims: tuple[str, ...],
+    size: Size,
     name: str,
     expected: str,
-    holds: Callable[..., tuple[bool, int]],
+    condition: Condition,
     parameter: str,
     status: Status,
     tiling: Place | None = None,
 ) -> Rule:
-    """A rule about the values of dims: `holds` returns whether they are right, and what to show for them."""
+    """The rule that a condition about a size of dims holds, where they are known; the size is what it shows."""
 
-    def test(call: Call, _: Chip) -> Outcome:
-        values = [call.dims.get(d) for d in dims]
-        known = [v for v in values if v is not None]
-        ok, given = holds(*known) if len(known) == len(values) else (True, UNKNOWN)
-        return Outcome(ok, expected, str(given))
+    def texts(call: Call, _: Chip) -> Texts:
+        dims = call.dims
+        return Texts(expected, str(size.bind(dims)) if size.names() <= dims.keys() else UNKNOWN)
 
-    return Rule(name, status, test, parameter, over=dims, tiling=tiling)
+    return Rule(name, status, unknown(*sorted(size.names())) | condition, parameter, texts, tiling)
 
 
-def _dtype(call: Call, name: str, allowed: Sequence[str]) -> Outcome:
+def ub_beyond(
+    kept_bytes: int,
+    tiling: Place,
+    *,
+    name: str = "ub",
+    status: Status | None = TILING_ERROR,
+    unless: Condition | None = None,
+) -> Rule:
+    """The rule that the unified buffer is larger than what a tiling keeps back, where `unless` does not hold."""
+
+    def texts(_: Call, chip: Chip) -> Texts:
+        return Texts(f"more than {kept_bytes} B of ub", f"{chip.memory.ub.visible_bytes} B")
+
+    larger = less(kept_bytes, VISIBLE_UB_BYTES)
+    return Rule(name, status, unless | larger if unless else larger, "platform", texts, tiling)
+
+
+def _dtypes(call: Call, name: str, allowed: Sequence[str]) -> Texts:
     spec = call.spec(name)
     given = _shown(call, name, lambda _: spec.dtype if spec else "")
-    return Outcome(spec is None or not allowed or spec.dtype in allowed, " or ".join(allowed) or UNKNOWN, given)
+    return Texts(" or ".join(allowed) or UNKNOWN, given)
 
 
 def _shown(call: Call, name: str, show: Callable[[tuple[int, ...]], object]) -> str:
-    """What `show` makes of a shape, or that there is none."""
+    """Return what `show` makes of a shape, or that there is none."""
     spec = call.spec(name)
     return "null" if call.is_null(name) else UNKNOWN if spec is None else str(show(spec.shape))
 

@@ -16,7 +16,7 @@ BETA1, BETA2 = attribute("beta1"), attribute("beta2")
 
 def unbiased(beta: str) -> Scalar:
     """1 / (1 - beta^step)."""
-    return Scalar(f"1/(1 - {beta}^step)", lambda env: 1 / (1 - env[beta] ** env["step"]), frozenset((beta, "step")))
+    return 1 / (1 - attribute(beta) ** attribute("step"))
 
 
 def kernel(k: Kernel) -> None:

@@ -13,14 +13,14 @@ from tilesim.kernels.elementwise import flat_tiles, pointwise
 from tilesim.operators.operator import Attribute
 from tilesim.operators.reference import Arrays, Numbers
 from tilesim.program.recorder import Kernel
-from tilesim.program.sizes import Scalar, attribute
+from tilesim.program.sizes import attribute, ln
 
 
 def _log_base(base: float) -> float:
     return math.log(base) if base > 0 else 1.0
 
 
-LOG_BASE = Scalar("ln(base)", lambda env: _log_base(float(env["base"])), frozenset(("base",)))
+LOG_BASE = ln(attribute("base"), otherwise=1.0)
 
 
 def kernel(k: Kernel) -> None:

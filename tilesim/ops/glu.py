@@ -17,8 +17,8 @@ from tilesim.kernels.elementwise import EMPTY, computed_in
 from tilesim.kernels.rows import WHOLE, Parts
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers, logistic
-from tilesim.operators.rules import dtype_supported, not_null, rank, shape, sizes_exist
-from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, dim_in_range, even, tolerance
+from tilesim.operators.rules import axis_even, axis_exists, dtype_supported, not_null, rank, shape, sizes_exist
+from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, tolerance
 from tilesim.program.buffers import View
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.units import LANES
@@ -81,8 +81,8 @@ glu = Operator(
         rank("out", 0, MOST_AXES),
         rank("self", 1, MOST_AXES),
         sizes_exist("self"),
-        dim_in_range,
-        even,
+        axis_exists("dim", "self", tiling=(3, "dim-range")),
+        axis_even("dim", "self", "self", tiling=(4, "odd-split")),
         shape("out"),
     ),
     kernel=kernel,

@@ -10,32 +10,46 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels.composites import one_minus, sigmoid
 from tilesim.kernels.elementwise import EMPTY, cast, elementwise
+from tilesim.operators.facts import DTYPE, VISIBLE_UB_BYTES, absent, dtype_of, unknown
 from tilesim.operators.operator import (
     Argument,
     Attribute,
     Call,
     Dimension,
     Operator,
-    Outcome,
     Rule,
+    Texts,
     VendorTiling,
     Work,
     result,
 )
 from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
-from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape, sizes_exist
-from tilesim.operators.status import PARAM_INVALID, TILING_ERROR
+from tilesim.operators.rules import (
+    UNKNOWN,
+    axis_even,
+    axis_exists,
+    dtype_same,
+    dtype_supported,
+    not_null,
+    rank,
+    shape,
+    sizes_exist,
+    ub_beyond,
+)
+from tilesim.operators.status import TILING_ERROR
 from tilesim.program.buffers import Tensor, Value, View
+from tilesim.program.conditions import Condition, OneOf, all_of, any_of, at_most, equal, less
 from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import Size
+from tilesim.program.sizes import Size, dim
 from tilesim.program.units import BLOCK_BYTES, LANES
 
 X = Dimension("X", least=0)
@@ -55,8 +69,11 @@ FLOATS = ("float32", "float16", "float64")
 DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "inference": FLOATS, "training": FLOATS}
 
 
+DIMS = (X, N, Y)
 HALF = N.size * Y.size
 """Elements of one half of a row of `self`, called ny by the vendor."""
+Whole = TypeVar("Whole", int, Size)
+"""A whole number, or a size that is not known yet."""
 KEY_OF_DTYPE = {"float32": 0, "float16": 1, "bfloat16": 27}
 KEY_OF_BIG = 1 << 8
 SMALL, BIG = "small", "big"
@@ -239,13 +256,13 @@ def route(call: Call, chip: Chip) -> str:
     return "kernel" if chip.vector.registers and (own.dtype if own else call.dtype) != "float64" else "composite"
 
 
-def buffer_elements(dtype: str, ub_bytes: int) -> int:
+def buffer_elements(dtype: str, ub_bytes: Whole) -> Whole:
     """Elements of one of the tiling's buffers in a unified buffer of `ub_bytes`; below 0 if less than is kept back."""
     per_word = 4 // itemsize(dtype)
     return (ub_bytes - KEPT_BYTES) // (WORDS_PER_ELEMENT[dtype] * 4) * per_word
 
 
-def row_pitch(dtype: str, row: int) -> int:
+def row_pitch(dtype: str, row: Whole) -> Whole:
     """Elements between rows of `row` elements in a buffer: a multiple of 32 bytes."""
     block = 32 // itemsize(dtype)
     return -(-row // block) * block
@@ -272,76 +289,17 @@ def tolerance(_: str, k: Kernel) -> Tolerance:
     return Tolerance("one rounding to the dtype, and what is computed before it", ulps=ulps, share=share)
 
 
-def _dim_in_range(call: Call, _: Chip) -> Outcome:
-    own, dim = call.spec("self"), call.attributes["dim"]
-    if own is None:
-        return Outcome(ok=True, expected="an axis of self", given=str(dim))
-    axes = len(own.shape)
-    return Outcome(-axes <= dim < axes, f"{-axes}..{axes - 1}", str(dim))
+ELSEWHERE = equal(dim("vector.registers"), 0)
+"""The condition that the chip has no vector registers, and so not the vendor's own kernel."""
+INCOMPLETE = any_of(*(any_of(unknown(d.name), less(d.size, d.least)) for d in DIMS))
+"""The condition that a dim is not known or below its least."""
 
 
-def _even(call: Call, _: Chip) -> Outcome:
-    own, dim = call.spec("self"), int(call.attributes["dim"])
-    if own is None or not -len(own.shape) <= dim < len(own.shape):
-        return Outcome(ok=True, expected="an even number", given=UNKNOWN)
-    return Outcome(own.shape[dim] % 2 == 0, "an even number", str(own.shape[dim]))
-
-
-def _tiled(call: Call, chip: Chip) -> bool:
-    """Whether the tiling runs: on the kernel's route, for a tensor with elements."""
-    return route(call, chip) == "kernel" and all(call.dims.values())
-
-
-def _something_left(call: Call, chip: Chip) -> Outcome:
-    visible = chip.memory.ub.visible_bytes
-    return Outcome(not _tiled(call, chip) or visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
-
-
-def _a_row_fits(call: Call, chip: Chip) -> Outcome:
-    expected = "at least 1; the vendor's code would divide by zero"
-    ub, dims, own = chip.memory.ub.visible_bytes, call.dims, call.spec("self")
-    dtype = own.dtype if own else call.dtype
-    if not _tiled(call, chip) or not call.complete or dtype not in WORDS_PER_ELEMENT or ub <= KEPT_BYTES:
-        return Outcome(ok=True, expected=expected, given="not counted")
-    elements, row = buffer_elements(dtype, ub), dims["N"] * dims["Y"]
-    pitch = row_pitch(dtype, row)
-    if row > elements >= 1:
-        return Outcome(ok=True, expected=expected, given=f"a part of a row, {elements} elements")
-    given = f"{elements // pitch} (a row takes {pitch} elements, a buffer has {elements})"
-    return Outcome(elements >= pitch, expected, given)
-
-
-def _ub_of_kernel(_: Call, chip: Chip) -> Outcome:
-    visible = chip.memory.ub.visible_bytes
-    return Outcome(not chip.vector.registers or visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
-
-
-def _dtype_of_kernel(call: Call, chip: Chip) -> Outcome:
-    own = call.spec("self")
-    ok = own is None or not chip.vector.registers or own.dtype in WORDS_PER_ELEMENT
-    return Outcome(ok, " or ".join(WORDS_PER_ELEMENT), own.dtype if own else UNKNOWN)
-
-
-def _has_elements(call: Call, chip: Chip) -> Outcome:
-    given = math.prod(call.dims.values())
-    return Outcome(not chip.vector.registers or not call.complete or given > 0, "at least 1 element", str(given))
-
-
-dim_in_range = Rule("dim range", PARAM_INVALID, _dim_in_range, "dim", tiling=(3, "dim-range"))
-even = Rule("split axis even", PARAM_INVALID, _even, "self", tiling=(4, "odd-split"))
-
-composed = Operator(
-    name="glu_backward",
-    api="aclnnGluBackward",
-    about="gradient of a gated linear unit",
-    dims=(X, N, Y),
-    tensors=(Argument("gradOut", "*X N *Y"), Argument("self", "*X 2*N *Y"), result("out", "*X 2*N *Y")),
-    lead="self",
-    attributes=(Attribute("dim", default=-1),),
-    split="dim",
-    dtypes=DTYPES,
-    dtype="float32",
-    rules=(
+def rules(kernel_runs: Condition) -> tuple[Rule, ...]:
+    """Return the rules of the first call, where a condition tells which calls the vendor's own kernel runs."""
+    empty = any_of(*(~unknown(d.name) & equal(d.size, 0) for d in DIMS))
+    not_tiled = ~kernel_runs | empty
+    return (
         *not_null("self", "gradOut", "out"),
         dtype_supported("self", tiling=(2, "dtype"), everywhere=True),
         dtype_same("gradOut", "self"),
@@ -351,17 +309,83 @@ composed = Operator(
         rank("gradOut", 0, MOST_AXES),
         rank("self", 1, MOST_AXES),
         sizes_exist("self"),
-        dim_in_range,
-        even,
+        axis_exists("dim", "self", tiling=(3, "dim-range")),
+        axis_even("dim", "self", "self", tiling=(4, "odd-split")),
         shape("gradOut"),
         shape("out"),
-        Rule("ub", TILING_ERROR, _something_left, "platform", tiling=(1, "ub")),
-        Rule("rows of a buffer", TILING_ERROR, _a_row_fits, "platform", tiling=(6, "group")),
-    ),
+        ub_beyond(KEPT_BYTES, (1, "ub"), unless=not_tiled),
+        a_row_fits(not_tiled),
+    )
+
+
+def dtype_among(words: Sequence[str]) -> Condition:
+    """The condition that the dtype of `self`, or of the call where nothing tells that, is one of some."""
+    return (~absent("self") & OneOf(dtype_of("self"), tuple(words))) | (absent("self") & OneOf(DTYPE, tuple(words)))
+
+
+def a_row_fits(not_tiled: Condition) -> Rule:
+    """The rule that a buffer of the tiling has room for a row with its padding, or for a part of a row."""
+
+    def fits(dtype: str) -> Condition:
+        elements = buffer_elements(dtype, VISIBLE_UB_BYTES)
+        in_parts = at_most(1, elements) & less(elements, HALF)
+        return dtype_among([dtype]) & (in_parts | at_most(row_pitch(dtype, HALF), elements))
+
+    def texts(call: Call, chip: Chip) -> Texts:
+        expected = "at least 1; the vendor's code would divide by zero"
+        ub, dims, spec = chip.memory.ub.visible_bytes, call.dims, call.spec("self")
+        dtype = spec.dtype if spec else call.dtype
+        if untiled.holds(call.facts(chip)):
+            return Texts(expected, "not counted")
+        elements, row = buffer_elements(dtype, ub), dims["N"] * dims["Y"]
+        if row > elements >= 1:
+            return Texts(expected, f"a part of a row, {elements} elements")
+        pitch = row_pitch(dtype, row)
+        return Texts(expected, f"{elements // pitch} (a row takes {pitch} elements, a buffer has {elements})")
+
+    nothing_left = at_most(VISIBLE_UB_BYTES, KEPT_BYTES)
+    untiled = any_of(not_tiled, INCOMPLETE, ~dtype_among(tuple(WORDS_PER_ELEMENT)), nothing_left)
+    condition = any_of(untiled, *map(fits, WORDS_PER_ELEMENT))
+    return Rule("rows of a buffer", TILING_ERROR, condition, "platform", texts, (6, "group"))
+
+
+def dtype_of_kernel() -> Rule:
+    """The rule of the tiling that the dtype of `self` is one of its kernel's."""
+
+    def texts(call: Call, _: Chip) -> Texts:
+        spec = call.spec("self")
+        return Texts(" or ".join(WORDS_PER_ELEMENT), spec.dtype if spec else UNKNOWN)
+
+    taken = any_of(absent("self"), ELSEWHERE, OneOf(dtype_of("self"), tuple(WORDS_PER_ELEMENT)))
+    return Rule("self dtype of the kernel", None, taken, "self", texts, (2, "dtype"))
+
+
+def has_elements() -> Rule:
+    """The rule of the tiling that `self` has elements."""
+
+    def texts(call: Call, _: Chip) -> Texts:
+        return Texts("at least 1 element", str(math.prod(call.dims.values())))
+
+    some = any_of(ELSEWHERE, INCOMPLETE, all_of(*(at_most(1, d.size) for d in DIMS)))
+    return Rule("self elements", None, some, "self", texts, (5, "empty"))
+
+
+composed = Operator(
+    name="glu_backward",
+    api="aclnnGluBackward",
+    about="gradient of a gated linear unit",
+    dims=DIMS,
+    tensors=(Argument("gradOut", "*X N *Y"), Argument("self", "*X 2*N *Y"), result("out", "*X 2*N *Y")),
+    lead="self",
+    attributes=(Attribute("dim", default=-1),),
+    split="dim",
+    dtypes=DTYPES,
+    dtype="float32",
+    rules=rules(~ELSEWHERE & ~dtype_among(["float64"])),
     tiling_only_rules=(
-        Rule("ub of the kernel", None, _ub_of_kernel, "platform", tiling=(1, "ub")),
-        Rule("self dtype of the kernel", None, _dtype_of_kernel, "self", tiling=(2, "dtype")),
-        Rule("self elements", None, _has_elements, "self", tiling=(5, "empty")),
+        ub_beyond(KEPT_BYTES, (1, "ub"), name="ub of the kernel", status=None, unless=ELSEWHERE),
+        dtype_of_kernel(),
+        has_elements(),
     ),
     kernel=kernel,
     variant=variants,
@@ -378,6 +402,7 @@ glu_backward = replace(
     fused=replace(
         composed,
         name=FUSED,
+        rules=rules(all_of()),
         dtypes={family: [d for d in some if d in WORDS_PER_ELEMENT] for family, some in DTYPES.items()},
     ),
 )

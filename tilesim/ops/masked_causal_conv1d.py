@@ -21,6 +21,7 @@ from tilesim.operators.rules import (
     product_at_most,
     rank,
     shape,
+    ub_beyond,
 )
 from tilesim.operators.status import TILING_ERROR
 from tilesim.ops.masked_causal_conv1d_backward import (
@@ -34,7 +35,6 @@ from tilesim.ops.masked_causal_conv1d_backward import (
     register,
     tokens_exist,
     tolerance,
-    ub_left,
     widened,
 )
 from tilesim.program.buffers import Value
@@ -124,7 +124,7 @@ masked_causal_conv1d = Operator(
         axis("mask", 0, "B", status=TILING_ERROR, tiling=(10, "rows")),
         axis("mask", 1, "S", status=TILING_ERROR, tiling=(11, "columns")),
         shape("out", status=TILING_ERROR),
-        ub_left(15),
+        ub_beyond(KEPT_BYTES, (15, "ub")),
         tokens_exist("x", 16),
     ),
     kernel=kernel,

@@ -17,7 +17,6 @@ from tilesim.operators.operator import (
     Dimension,
     Operator,
     Option,
-    Outcome,
     Rule,
     VendorTiling,
     Work,
@@ -36,9 +35,11 @@ from tilesim.operators.rules import (
     product_at_most,
     rank,
     shape,
+    ub_beyond,
 )
 from tilesim.operators.status import SUCCESS, TILING_ERROR
 from tilesim.program.buffers import Buffer, Value, View
+from tilesim.program.conditions import at_most
 from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.recorder import Kernel, Phase
@@ -250,20 +251,10 @@ def tolerance(_: str, __: Kernel) -> Tolerance:
     return Tolerance("one rounding to the dtype, and float32 sums of its terms", ulps=0.55, share=1e-6)
 
 
-def _something_left(_: Call, chip: Chip) -> Outcome:
-    visible = chip.memory.ub.visible_bytes
-    return Outcome(visible > KEPT_BYTES, f"more than {KEPT_BYTES} B of ub", f"{visible} B")
-
-
-def ub_left(place: int) -> Rule:
-    """The rule that the unified buffer is larger than what is kept back."""
-    return Rule("ub", TILING_ERROR, _something_left, "platform", tiling=(place, "ub"))
-
-
 def tokens_exist(parameter: str, place: int) -> Rule:
     """The rule that S is not 0, which the vendor's checks let through."""
     expected = "at least 1; the vendor's code would divide by zero"
-    return about(("S",), "S range", expected, lambda s: (s >= 1, s), parameter, TILING_ERROR, (place, "empty"))
+    return about(S.size, "S range", expected, at_most(1, S.size), parameter, TILING_ERROR, (place, "empty"))
 
 
 masked_causal_conv1d_backward = Operator(
@@ -304,7 +295,7 @@ masked_causal_conv1d_backward = Operator(
         rank("mask", 2, status=TILING_ERROR, tiling=(11, "rank")),
         axis("mask", 0, "B", status=TILING_ERROR, tiling=(12, "rows")),
         axis("mask", 1, "S", status=TILING_ERROR, tiling=(13, "columns")),
-        ub_left(18),
+        ub_beyond(KEPT_BYTES, (18, "ub")),
         tokens_exist("gradY", 19),
     ),
     kernel=kernel,

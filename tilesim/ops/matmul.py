@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tilesim.chip.chip import Chip
 from tilesim.kernels import matrix_product as cube
 from tilesim.kernels.elementwise import FAMILIES
+from tilesim.operators.facts import absent, dtype_of
 from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
 from tilesim.operators.operator import (
     Argument,
@@ -22,14 +23,15 @@ from tilesim.operators.operator import (
     KernelRow,
     Operator,
     Option,
-    Outcome,
     Rule,
     Sample,
+    Texts,
     result,
 )
 from tilesim.operators.reference import Arrays, Numbers
 from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
 from tilesim.operators.status import PARAM_INVALID
+from tilesim.program.conditions import OneOf, SameWord, any_of
 from tilesim.program.recorder import Kernel
 
 M, K, N = Dimension("M", least=0), Dimension("K"), Dimension("N", least=0)
@@ -61,11 +63,16 @@ def reference(given: Arrays, _: Numbers) -> Arrays:
     return {"y": given["x1"] @ given["x2"]}
 
 
-def _result_dtype(call: Call, _: Chip) -> Outcome:
-    x, y = call.spec("x1"), call.spec("y")
-    known = x is not None and y is not None
-    ok = x is None or y is None or y.dtype in (x.dtype, "float32")
-    return Outcome(ok, f"{x.dtype} or float32" if x else UNKNOWN, y.dtype if known and y else UNKNOWN)
+def result_dtype() -> Rule:
+    """The rule that the result has the dtype of the factors, or float32."""
+
+    def texts(call: Call, _: Chip) -> Texts:
+        x, y = call.spec("x1"), call.spec("y")
+        return Texts(f"{x.dtype} or float32" if x else UNKNOWN, y.dtype if x and y else UNKNOWN)
+
+    y = dtype_of("y")
+    taken = any_of(absent("x1", "y"), SameWord(y, dtype_of("x1")), OneOf(y, ("float32",)))
+    return Rule("y dtype", PARAM_INVALID, taken, "y", texts)
 
 
 @functools.lru_cache
@@ -210,7 +217,7 @@ matmul = Operator(
         *not_null("x1", "x2", "y"),
         dtype_supported("x1"),
         dtype_same("x2", "x1"),
-        Rule("y dtype", PARAM_INVALID, _result_dtype, "y"),
+        result_dtype(),
         rank("x1", 2),
         rank("x2", 2),
         shape("x2"),

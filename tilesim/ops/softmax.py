@@ -19,8 +19,8 @@ from tilesim.kernels.elementwise import FAMILIES, copy_elements
 from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variants
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers
-from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, rank, shape
-from tilesim.ops._axes import N, X, Y, dim_in_range
+from tilesim.operators.rules import axis_exists, dtype_same, dtype_supported, in_range, not_null, rank, shape
+from tilesim.ops._axes import N, X, Y
 from tilesim.program.buffers import Buffer, Value
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import ceil_div
@@ -178,7 +178,7 @@ softmax = Operator(
         dtype_supported("x"),
         dtype_same("y", "x"),
         rank("x", 1, 8),
-        dim_in_range,
+        axis_exists("dim", "x"),
         in_range(N, "x"),
         shape("y"),
     ),

@@ -10,8 +10,8 @@ from tilesim.kernels.elementwise import FAMILIES
 from tilesim.kernels.rows import WHOLE, Parts, grid_tiles
 from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
 from tilesim.operators.reference import Arrays, Numbers, logistic
-from tilesim.operators.rules import dtype_same, dtype_supported, not_null, rank, shape
-from tilesim.ops._axes import N, X, Y, dim_in_range, even_axis
+from tilesim.operators.rules import axis_even, axis_exists, dtype_same, dtype_supported, not_null, rank, shape
+from tilesim.ops._axes import N, X, Y
 from tilesim.program.buffers import Range
 from tilesim.program.dtypes import itemsize
 from tilesim.program.recorder import Kernel
@@ -70,8 +70,8 @@ swi_glu = Operator(
         dtype_supported("x"),
         dtype_same("y", "x"),
         rank("x", 1, 8),
-        dim_in_range,
-        even_axis,
+        axis_exists("dim", "x"),
+        axis_even("dim", "x", ""),
         shape("y"),
     ),
     kernel=kernel,

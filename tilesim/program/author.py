@@ -6,9 +6,11 @@ frame is the author's; that of a shipped operator's file, too.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,13 @@ def line_of(error: BaseException, operator: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [_line(frame.filename, frame.lineno) for frame in frames if not _is_passed(frame.filename)]
     return lines[-1] if lines else operator
+
+
+def first_line(function: Callable[..., object]) -> str:
+    """Return file:line of the definition of a function, or of the class of a callable object."""
+    plain = inspect.unwrap(function)
+    code = getattr(plain, "__code__", None) or type(plain).__call__.__code__
+    return _line(code.co_filename, code.co_firstlineno)
 
 
 def _is_passed(file: str) -> bool:

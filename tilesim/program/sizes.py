@@ -1,4 +1,4 @@
-"""Whole numbers that are not known yet: polynomials over named sizes and rounded-up quotients.
+"""Whole numbers that are not known yet: polynomials over named sizes and functions of them, such as rounded quotients.
 
 Tensor sizes are capitals as in the operators' documents (B S C H R D N), tile sizes lower-case words (rows, m, n).
 """
@@ -7,12 +7,38 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+
+from tilesim.program.functions import (
+    ADD,
+    AXIS,
+    BIT_LENGTH,
+    CEIL_DIV,
+    DIVIDE,
+    ELEMENTS,
+    FLOOR_DIV,
+    GREATEST_AXIS,
+    LEAST_AXIS,
+    LN,
+    MAXIMUM,
+    MINIMUM,
+    MOD,
+    MULTIPLY,
+    NEGATE,
+    POW2,
+    POW2_FLOOR,
+    POWER,
+    RANK,
+    SUBTRACT,
+    Function,
+    RealFunction,
+)
 
 Env = Mapping[str, Any]
 """Values of the names: integers, or numpy arrays of integers to evaluate many shapes at once."""
@@ -42,86 +68,117 @@ class Variable(str):
         return type(self), (self.owner, self.word)
 
 
+class Atom(ABC):
+    """A factor of a monomial: a name, or a function of Sizes."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bind(self, env: Env) -> Any:
+        """Return its value."""
+
+    @abstractmethod
+    def substitute(self, env: Mapping[str, int | Size]) -> Size:
+        """Return it with some names replaced."""
+
+    @abstractmethod
+    def names(self) -> Iterable[str]:
+        """Return the names in it."""
+
+    @abstractmethod
+    def magnitude(self, bounds: Mapping[str, int]) -> int:
+        """Return a bound of its absolute value, from bounds of the names'."""
+
+    @property
+    def multiple_of(self) -> int:
+        """A number that divides its value whatever the names are."""
+        return 1
+
+
 @dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(Atom):
     """A named size; `multiple_of` is a promise that lets alignments vanish: align(2H, 32) is 2H if it is 16."""
 
     name: str
     multiple_of: int = 1
 
     def bind(self, env: Env) -> Any:
-        """Its value."""
+        """Return its value."""
         return env[self.name]
 
     def substitute(self, env: Mapping[str, int | Size]) -> Size:
-        """It with some names replaced."""
+        """Return it with some names replaced."""
         return Size.of(env[self.name]) if self.name in env else Size.of(self)
 
     def names(self) -> Iterable[str]:
-        """The names in it."""
+        """Return the names in it."""
         return (self.name,)
+
+    def magnitude(self, bounds: Mapping[str, int]) -> int:
+        """Return a bound of its absolute value."""
+        return bounds[self.name]
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
-class CeilDiv:
-    """⌈top / bottom⌉."""
+class Shape:
+    """The named shape of a tensor of any rank, for functions of it."""
 
-    top: Size
-    bottom: Size
+    name: str
 
     def bind(self, env: Env) -> Any:
-        """Its value."""
-        return -(-self.top.bind(env) // self.bottom.bind(env))
+        """Return its sizes, a tuple of ints or of arrays."""
+        return env[self.name]
 
-    def substitute(self, env: Mapping[str, int | Size]) -> Size:
-        """It with some names replaced."""
-        return ceil_div(self.top.substitute(env), self.bottom.substitute(env))
+    def substitute(self, _: Mapping[str, int | Size]) -> Shape:
+        """Return it as it is: names are replaced by sizes."""
+        return self
 
     def names(self) -> Iterable[str]:
-        """The names in it."""
-        return (*self.top.names(), *self.bottom.names())
+        """Return its name."""
+        return (self.name,)
 
-    @property
-    def multiple_of(self) -> int:
-        """Nothing is promised."""
-        return 1
+    def magnitude(self, bounds: Mapping[str, int]) -> int:
+        """Return a bound of its rank, sizes and number of elements."""
+        return bounds[self.name]
 
     def __str__(self) -> str:
-        return f"⌈{self.top}/{self.bottom}⌉"
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
-class BitLength:
-    """The number of binary digits of a positive whole number, ⌊log2⌋ + 1."""
+class Applied(Atom):
+    """A function of Sizes, such as ⌈C/8⌉, or of a shape."""
 
-    of: Size
+    function: Function
+    arguments: tuple[Size | Shape, ...]
 
     def bind(self, env: Env) -> Any:
-        """Its value."""
-        value = self.of.bind(env)
-        return value.bit_length() if isinstance(value, int) else np.frexp(value)[1].astype(np.int64)
+        """Return its value."""
+        values = [argument.bind(env) for argument in self.arguments]
+        for value in values:
+            if not isinstance(value, int) and _has_arrays(value):
+                return self.function.elementwise(*values)
+        return self.function.value(*values)
 
     def substitute(self, env: Mapping[str, int | Size]) -> Size:
-        """It with some names replaced."""
-        return bit_length(self.of.substitute(env))
+        """Return it with some names replaced."""
+        return _applied(self.function, *(argument.substitute(env) for argument in self.arguments))
 
     def names(self) -> Iterable[str]:
-        """The names in it."""
-        return self.of.names()
+        """Return the names in it."""
+        return (name for argument in self.arguments for name in argument.names())
 
-    @property
-    def multiple_of(self) -> int:
-        """Nothing is promised."""
-        return 1
+    def magnitude(self, bounds: Mapping[str, int]) -> int:
+        """Return a bound of its absolute value."""
+        return self.function.magnitude(*(argument.magnitude(bounds) for argument in self.arguments))
 
     def __str__(self) -> str:
-        return f"bits({self.of})"
+        return self.function.text.format(*self.arguments, all=", ".join(map(str, self.arguments)))
 
 
-Atom = Dim | CeilDiv | BitLength
 Monomial = tuple[Atom, ...]
 
 
@@ -141,7 +198,7 @@ class Size:
         """`x` as a Size."""
         if isinstance(x, Size):
             return x
-        if isinstance(x, (Dim, CeilDiv, BitLength)):
+        if isinstance(x, Atom):
             return Size((((x,), 1),))
         return Size((((), int(x)),)) if x else Size(())
 
@@ -174,6 +231,12 @@ class Size:
     def __rtruediv__(self, other: float) -> Scalar:
         return Scalar.of(other) / Scalar.of(self)
 
+    def __floordiv__(self, other: Size | int) -> Size:
+        return floor_div(self, other)
+
+    def __mod__(self, other: Size | int) -> Size:
+        return mod(self, other)
+
     __radd__ = __add__
     __rmul__ = __mul__
 
@@ -198,6 +261,10 @@ class Size:
                 value = value * atom.substitute(env)
             total = total + value
         return total
+
+    def magnitude(self, bounds: Mapping[str, int]) -> int:
+        """Return a bound of its absolute value, from bounds of the names'."""
+        return sum(abs(c) * math.prod(atom.magnitude(bounds) for atom in m) for m, c in self.terms)
 
     def names(self) -> frozenset[str]:
         """The names that occur in it."""
@@ -250,31 +317,133 @@ def dims(names: str) -> tuple[Size, ...]:
     return tuple(dim(n) for n in names.split())
 
 
+def exact(env: Env, *sizes: Size) -> Env:
+    """Return `env` with arrays of Python ints in place of those of int64, if values of `sizes` may exceed 63 bits."""
+    names = {name for size in sizes for name in size.names()}
+    if not any(_has_arrays(env[name]) for name in names):
+        return env
+    bounds = {name: _bound(env[name]) for name in names}
+    if all(size.magnitude(bounds) < 2**63 for size in sizes):
+        return env
+    return {**env, **{name: _of_objects(env[name]) for name in names}}
+
+
+def _has_arrays(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) or (isinstance(value, tuple) and any(map(_has_arrays, value)))
+
+
+def _bound(value: Any) -> int:
+    """The largest absolute value of a number or of an array; of a shape, that of its rank, sizes and elements."""
+    if isinstance(value, tuple):
+        return max(len(value), math.prod(max(1, _bound(size)) for size in value))
+    return max(abs(int(np.min(value, initial=0))), abs(int(np.max(value, initial=0))))
+
+
+def _of_objects(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_of_objects, value))
+    return value.astype(object) if isinstance(value, np.ndarray) else value
+
+
+def _applied(function: Function, *arguments: Any) -> Size:
+    """The function of some arguments, simplified where that is known."""
+    return _SIMPLIFIED[function.name](*arguments) if function.name in _SIMPLIFIED else _call(function, *arguments)
+
+
+def _call(function: Function, *arguments: Size | Shape) -> Size:
+    return Size.of(Applied(function, arguments))
+
+
 def ceil_div(top: Size | int, bottom: Size | int) -> Size:
     """⌈top / bottom⌉, with what divides evenly taken out: ⌈(16H + C)/8⌉ is 2H + ⌈C/8⌉."""
-    top, bottom = Size.of(top), Size.of(bottom)
-    if bottom.constant is None:
+    return _quotient(CEIL_DIV, Size.of(top), Size.of(bottom))
+
+
+def floor_div(top: Size | int, bottom: Size | int) -> Size:
+    """⌊top / bottom⌋, with what divides evenly taken out."""
+    return _quotient(FLOOR_DIV, Size.of(top), Size.of(bottom))
+
+
+def _quotient(function: Function, top: Size, bottom: Size) -> Size:
+    n = bottom.constant
+    if n is None:
         if top == bottom:
             return ONE
-        return top if top.constant == 0 else Size.of(CeilDiv(top, bottom))
-    n = bottom.constant
+        return top if top.constant == 0 else _call(function, top, bottom)
     if n <= 0:
-        raise ValueError(f"ceil_div by {n}, which is not positive")
-    whole, rest = ZERO, ZERO
-    for monomial, coefficient in top.terms:
-        if coefficient % n == 0:
-            whole = whole + Size(((monomial, coefficient // n),))
-        else:
-            rest = rest + Size(((monomial, coefficient),))
+        raise ValueError(f"{function.name} by {n}, which is not positive")
+    whole, rest = _parted(top, n)
     if rest.constant is not None:
-        return whole + -(-rest.constant // n)
-    return whole + Size.of(CeilDiv(rest, bottom))
+        return whole + function.value(rest.constant, n)
+    return whole + _call(function, rest, bottom)
+
+
+def mod(x: Size | int, n: Size | int) -> Size:
+    """The remainder x - n⌊x/n⌋, with what divides evenly taken out: (16H + C) mod 8 is C mod 8."""
+    x, n = Size.of(x), Size.of(n)
+    if n.constant is None:
+        return ZERO if x == n else _call(MOD, x, n)
+    if n.constant <= 0:
+        raise ValueError(f"mod by {n.constant}, which is not positive")
+    _, rest = _parted(x, n.constant)
+    return _call(MOD, rest, n) if rest.constant is None else Size.of(rest.constant % n.constant)
+
+
+def _parted(x: Size, n: int) -> tuple[Size, Size]:
+    """The quotient of the terms of `x` whose coefficients `n` divides, and the other terms."""
+    whole = Size(tuple((m, c // n) for m, c in x.terms if c % n == 0))
+    return whole, Size(tuple((m, c) for m, c in x.terms if c % n))
+
+
+def maximum(*sizes: Size | int) -> Size:
+    """The largest of some sizes."""
+    return _extreme(MAXIMUM, sizes)
+
+
+def minimum(*sizes: Size | int) -> Size:
+    """The smallest of some sizes."""
+    return _extreme(MINIMUM, sizes)
+
+
+def _extreme(function: Function, sizes: Iterable[Size | int]) -> Size:
+    different = dict.fromkeys(map(Size.of, sizes))
+    constants = [size.constant for size in different if size.constant is not None]
+    parts = [size for size in different if size.constant is None]
+    if constants:
+        parts.append(Size.of(function.value(*constants, constants[0])))
+    return parts[0] if len(parts) == 1 else _call(function, *parts)
 
 
 def bit_length(x: Size | int) -> Size:
     """The number of binary digits of `x`, the levels of a binary counter up to it."""
+    return _of_one(BIT_LENGTH, x)
+
+
+def pow2(x: Size | int) -> Size:
+    """The smallest power of two that is at least `x`."""
+    return _of_one(POW2, x)
+
+
+def pow2_floor(x: Size | int) -> Size:
+    """The largest power of two that is at most `x`; 0 if `x` is not positive."""
+    return _of_one(POW2_FLOOR, x)
+
+
+def _of_one(function: Function, x: Size | int) -> Size:
     x = Size.of(x)
-    return Size.of(BitLength(x)) if x.constant is None else Size.of(x.constant.bit_length())
+    return _call(function, x) if x.constant is None else Size.of(function.value(x.constant))
+
+
+_SIMPLIFIED: Mapping[str, Callable[..., Size]] = {
+    "ceil_div": ceil_div,
+    "floor_div": floor_div,
+    "mod": mod,
+    "maximum": maximum,
+    "minimum": minimum,
+    "bit_length": bit_length,
+    "pow2": pow2,
+    "pow2_floor": pow2_floor,
+}
 
 
 def align(x: Size | int, n: int) -> Size:
@@ -283,60 +452,111 @@ def align(x: Size | int, n: int) -> Size:
     return x if x.divisor() % n == 0 else ceil_div(x, n) * n
 
 
+def rank(shape: Shape) -> Size:
+    """The number of axes of a shape."""
+    return _call(RANK, shape)
+
+
+def axis(shape: Shape, index: Size | int) -> Size:
+    """The size of an axis of a shape; a negative index counts from the end."""
+    return _call(AXIS, shape, Size.of(index))
+
+
+def elements(shape: Shape) -> Size:
+    """The number of elements of a shape."""
+    return _call(ELEMENTS, shape)
+
+
+def least_axis(shape: Shape) -> Size:
+    """The smallest size in a shape; 1 without axes."""
+    return _call(LEAST_AXIS, shape)
+
+
+def greatest_axis(shape: Shape) -> Size:
+    """The largest size in a shape; 1 without axes."""
+    return _call(GREATEST_AXIS, shape)
+
+
 @dataclass(frozen=True)
 class Scalar:
-    """A real number that is not known yet: floats, Sizes and attributes joined by + - * /; `bind` gives its value."""
+    """A real number that is not known yet: floats, Sizes and attributes joined by + - * /; `bind` gives its value.
 
-    text: str
-    value: Callable[[Env], float]
-    names: frozenset[str] = frozenset()
+    It is a number, a Size, the name of an attribute, or a function of other Scalars.
+    """
+
+    leaf: float | Size | str = 0.0
+    function: RealFunction | None = None
+    arguments: tuple[Scalar, ...] = ()
 
     @staticmethod
     def of(x: Scalar | Size | float) -> Scalar:
         """`x` as a Scalar."""
-        if isinstance(x, Scalar):
-            return x
-        if isinstance(x, Size):
-            return Scalar(str(x), lambda env: float(x.bind(env)), x.names())
-        return Scalar(f"{x:g}", lambda _: float(x))
+        return x if isinstance(x, Scalar) else Scalar(x if isinstance(x, Size) else float(x))
 
     def bind(self, env: Env) -> float:
         """Its value with the names and attributes of `env`."""
-        return self.value(env)
+        if self.function is not None:
+            return self.function.value(*(argument.bind(env) for argument in self.arguments))
+        if isinstance(self.leaf, Size):
+            return float(self.leaf.bind(env))
+        return float(env[self.leaf]) if isinstance(self.leaf, str) else self.leaf
 
-    def _joined(self, sign: str, other: Scalar | Size | float, join: Callable[[float, float], float]) -> Scalar:
-        b = Scalar.of(other)
-        text = f"({self.text} {sign} {b.text})"
-        return Scalar(text, lambda env: join(self.value(env), b.value(env)), self.names | b.names)
+    @property
+    def text(self) -> str:
+        """It as it stands in a larger formula."""
+        if self.function is not None:
+            return self.function.text.format(*(argument.text for argument in self.arguments))
+        return f"{self.leaf:g}" if isinstance(self.leaf, float) else str(self.leaf)
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The names that occur in it."""
+        if isinstance(self.leaf, Size):
+            return self.leaf.names()
+        alone = {self.leaf} if isinstance(self.leaf, str) else set()
+        return frozenset(alone.union(*(argument.names for argument in self.arguments)))
 
     def __add__(self, other: Scalar | Size | float) -> Scalar:
-        return self._joined("+", other, lambda a, b: a + b)
+        return _real(ADD, self, other)
 
     def __sub__(self, other: Scalar | Size | float) -> Scalar:
-        return self._joined("-", other, lambda a, b: a - b)
+        return _real(SUBTRACT, self, other)
 
     def __mul__(self, other: Scalar | Size | float) -> Scalar:
-        return self._joined("*", other, lambda a, b: a * b)
+        return _real(MULTIPLY, self, other)
 
     def __truediv__(self, other: Scalar | Size | float) -> Scalar:
-        return self._joined("/", other, lambda a, b: a / b)
+        return _real(DIVIDE, self, other)
+
+    def __pow__(self, other: Scalar | Size | float) -> Scalar:
+        return _real(POWER, self, other)
 
     def __rsub__(self, other: Size | float) -> Scalar:
-        return Scalar.of(other) - self
+        return _real(SUBTRACT, other, self)
 
     def __rtruediv__(self, other: Size | float) -> Scalar:
-        return Scalar.of(other) / self
+        return _real(DIVIDE, other, self)
 
     def __neg__(self) -> Scalar:
-        return Scalar(f"-{self.text}", lambda env: -self.value(env), self.names)
+        return _real(NEGATE, self)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
     def __str__(self) -> str:
-        return self.text.removeprefix("(").removesuffix(")") if self.text.count("(") == 1 else self.text
+        signs = (ADD, SUBTRACT, MULTIPLY, DIVIDE)
+        return self.text[1:-1] if self.function in signs else self.text
+
+
+def _real(function: RealFunction, *arguments: Scalar | Size | float) -> Scalar:
+    return Scalar(0.0, function, tuple(map(Scalar.of, arguments)))
 
 
 def attribute(name: str) -> Scalar:
     """The attribute called `name` of an operator (eps, scale ...), as a Scalar."""
-    return Scalar(name, lambda env: float(env[name]), frozenset((name,)))
+    return Scalar(name)
+
+
+def ln(x: Scalar | Size | float, otherwise: float) -> Scalar:
+    """The natural logarithm of `x`, or `otherwise` where `x` is not positive."""
+    return _real(LN, x, otherwise)
