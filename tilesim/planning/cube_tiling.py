@@ -32,7 +32,7 @@ def cube_plan(
 def cube_options(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
 ) -> list[dict[str, int]]:
-    """Tiles and grids of cores worth scheduling: sides doubled from a fractal that fit, with the deepest k that does."""
+    """Tiles and grids of cores worth scheduling: sides doubled from a fractal that fit, each with the deepest k."""
     loops = {loop.name: loop for loop in phase.loops()}
     extent = {axis: int(loops[name].extent.bind(dims)) for axis, name in (("m", "mi"), ("n", "ni"))}
     group = int(loops["group"].tile.bind(dims))
