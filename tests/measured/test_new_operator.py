@@ -16,7 +16,7 @@ from tilesim.planning.plan import plan
 
 RELU = '''
 """max(x, 0)."""
-from tilesim.kernels.elementwise import flat_tiles, pointwise
+from tilesim.kernels import flat_tiles, pointwise
 
 def kernel(k):
     with k.vector("relu") as p:
@@ -31,10 +31,8 @@ SHIFT = '''
 """x + amount, whose measured kernel has the option `exact` and states its amount."""
 from dataclasses import replace
 
-from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
-from tilesim.operators.operator import Attribute, Option, Sample
-from tilesim.program.sizes import attribute
+from tilesim.kernels import attribute, flat_tiles, pointwise
+from tilesim.operators import Attribute, Option, Sample, Unmapped, call_of_shapes
 
 def kernel(k):
     with k.vector("shift") as p:

@@ -27,10 +27,13 @@ def names_of_operators() -> set[str]:
 
 
 def constants(tree: ast.AST) -> Iterator[str]:
-    """The strings of a module that are no docstrings."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    """The strings of a module that are neither docstrings nor the names in `__all__`."""
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            skipped |= {id(name) for name in ast.walk(node.value)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             yield node.value
 
 
@@ -69,6 +72,7 @@ def test_a_kernel_belongs_to_one_operator():
 def test_names_and_families_are_found_where_they_are():
     assert named('"""softmax"""\nif kernel in ("SoftmaxV2", "exp"): pass', "measured") == {"SoftmaxV2", "exp"}
     assert named('op = "exp"', "timing") == set()
+    assert named('__all__ = ["sigmoid"]\nFORM = "gelu"', "kernels") == {"gelu"}
     assert named('TABLE = {"rms_norm": 1}', "timing") == {"rms_norm"}
     assert families_compared('x = chip.family in ("a2", "a3") or k.family == "950"') == {"a2", "a3", "950"}
     assert families_compared('DTYPES = {"950": FLOATS}') == set()

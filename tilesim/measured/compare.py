@@ -175,7 +175,7 @@ def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | No
     for rows in groups.values():
         try:
             kernels.append(_compared(rows, chip, case))
-        except (Unmapped, TilesimError) as why:
+        except TilesimError as why:
             left.setdefault((_kind(rows[0]), str(why).splitlines()[0]), []).extend(rows)
     timed = not profile or any(row.untimed or row.time_us > 0 for row in profile)
     out = [
