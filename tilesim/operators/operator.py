@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from tilesim.chip.chip import Chip
-from tilesim.errors import BadOperator, TilesimError
+from tilesim.errors import BadInput, BadOperator, TilesimError
 from tilesim.operators.facts import DTYPE, Facts, axes_of, dtype_of, null, shape_of
 from tilesim.operators.patterns import Pattern, Solution
 from tilesim.operators.reference import ClosedForm, Tolerance, usual
@@ -544,9 +544,9 @@ def _with_line(function: Callable[..., Any], operator: str) -> Callable[..., Any
     def call(*arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except (TilesimError, MemoryError):
-            raise
         except Exception as error:
+            if isinstance(error, (TilesimError, MemoryError)) and not isinstance(error, BadInput):
+                raise
             raise BadOperator(f"{type(error).__name__}: {error}", line_of(error, operator)) from error
 
     return call
