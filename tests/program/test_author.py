@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from tilesim.chip.loading import load_chip
 from tilesim.errors import BadOperator
 from tilesim.feasibility.verdict import verdict_of
 from tilesim.operators.binding import bind
+from tilesim.operators.operator import FUNCTIONS, Operator
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan_of
 
 CHIP = load_chip("ascend950pr")
 FILE = """
 from tilesim.kernels import load_as, store_as
-from tilesim.operators import Argument, Dimension, Operator, Option, result
+from tilesim.operators import Argument, Dimension, Operator, Option, Outcome, Rule, result
 
 N, H = Dimension("N"), Dimension("H", multiple_of=16)
 
@@ -49,11 +51,14 @@ def derived(dims):
     return {}  # derived
 
 
+def rule(call, chip): return Outcome(ok=True, expected="", given="")  # rule
+
+
 pass  # module
 made = Operator(  # operator
-    name="made", api="", about="", lead="x", kernel=kernel, variant=variant, tiles=tiles, computed=derived,
+    name="made", api="", about="", lead="x", kernel=kernel, variant=variant, tiles=tiles, derived_sizes=derived,
     dims=(N, H), tensors=(Argument("x", "N H"), result("y", "N H")), options=(Option("fast"),),
-    dtypes={"950": ("float32",)}, dtype="float32",
+    dtypes={"950": ("float32",)}, dtype="float32", rules=(Rule("N range", None, rule),),
 )
 """
 """An operator file. A mistake takes the place of a line that ends in a comment, or is one of a text in such a line."""
@@ -86,6 +91,8 @@ MISTAKES = {
     "a variant that is no plain data": ("operator", "Operator(", "Operator(", ('return ""', "return [{}]")),
     "tiles that fail": ("tiles", "return {}", "return {'rows': 1 // 0}"),
     "sizes that fail": ("derived", "return {}", "return {'K': dims['Q']}"),
+    "a rule that fails": ("rule", 'ok=True, expected="", given=""', "1 // 0"),
+    "a rule that is no condition, where it is printed": ("rule", "ok=True", "ok=bool(call)"),
     # numbers that mean nothing
     "half a slot": body('p.buffer("b", x.shape, slots=0.5)'),
     "no slots": body('p.buffer("b", x.shape, slots=0)'),
@@ -161,10 +168,12 @@ def written(path, comment, old, new, *elsewhere):
     return number + 1
 
 
-def used(path):
-    """Ask an operator of a file whatever a plan needs."""
+def used(path, *, printed=False):
+    """Ask an operator of a file for what a plan needs, and for its printed rules."""
     op = load_operator(str(path))
     plan_of(verdict_of(bind(op, {"N": 64, "H": 64}), CHIP))
+    if printed:
+        _ = [rule.condition for rule in op.rules]
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +195,7 @@ def reports(tmp_path_factory):
         for mistake, change in MISTAKES.items():
             line = written(path, *change)
             with pytest.raises(BadOperator) as caught:
-                used(path)
+                used(path, printed=True)
             lines[mistake] = (f"made.py:{line}", caught.value.where)
         path.with_name("nothing.py").write_text("x = 1")
         patch.setattr(tilesim.ops, "__path__", [*tilesim.ops.__path__, str(path.parent)])
@@ -224,3 +233,9 @@ def test_every_refusal_is_provoked(reports):
         if not any(seen == file and node.lineno <= line <= node.end_lineno for seen, line in refused)
     ]
     assert missed == []
+
+
+def test_every_function_of_an_operator_is_the_authors():
+    """Exceptions in any of them are reported with the author's line."""
+    functions = [f.name for f in fields(Operator) if "Callable[" in f.type or "ClosedForm" in f.type]
+    assert list(FUNCTIONS) == functions

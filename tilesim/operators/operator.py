@@ -171,11 +171,11 @@ class Rule:
         if isinstance(self.test, Condition):
             facts = call.facts(chip)
             ok = bool(self.test.holds(facts))
-            texts = self.texts(call, chip) if self.texts else _texts(self.test, facts)
+            texts = _with_line(self.texts, call.operator.where)(call, chip) if self.texts else _texts(self.test, facts)
             if not ok and self.supported_elsewhere is not None and self.supported_elsewhere.holds(facts):
                 status = None
         else:
-            ok, *given = self.test(call, chip)
+            ok, *given = _with_line(self.test, call.operator.where)(call, chip)
             texts = Texts(*given)
         parameter = texts.parameter or self.parameter
         return Finding(self.name, ok, texts.expected, texts.given, parameter, status, self.tiling)
@@ -538,7 +538,10 @@ def _recorded(
 
 
 def _with_line(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
-    """The author's function, with an exception that it meets as a BadOperator that has its line."""
+    """The author's function, which raises BadOperator with its line, or that of the operator, where it fails.
+
+    An answer stays what it is: any error of tilesim but a word that it does not take.
+    """
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
