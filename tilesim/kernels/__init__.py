@@ -6,9 +6,9 @@ shipped operator.
 """
 
 from tilesim.kernels.composites import FixedOrderSum, compensated_add, load_as, one_minus, sigmoid, store_as
-from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
+from tilesim.kernels.elementwise import EMPTY, FAMILIES, ElementTile, flat_tiles, pointwise, with_integers
 from tilesim.kernels.matrix_product import matmul
-from tilesim.kernels.rows import RowTile, column_tiles, grid_tiles, row_tiles
+from tilesim.kernels.rows import LONG, WHOLE, Parts, RowTile, column_tiles, grid_tiles, row_tiles, row_variants
 from tilesim.program.buffers import Buffer, Range, Tensor, Value, View
 from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
@@ -17,13 +17,18 @@ from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import ONE, Scalar, Size, align, attribute, bit_length, ceil_div, dim
 
 __all__ = [
+    "EMPTY",
+    "FAMILIES",
+    "LONG",
     "ONE",
     "REGISTERS",
+    "WHOLE",
     "Buffer",
     "ElementTile",
     "FixedOrderSum",
     "Kernel",
     "Operand",
+    "Parts",
     "Phase",
     "Range",
     "RowTile",
@@ -48,6 +53,8 @@ __all__ = [
     "one_minus",
     "pointwise",
     "row_tiles",
+    "row_variants",
     "sigmoid",
     "store_as",
+    "with_integers",
 ]

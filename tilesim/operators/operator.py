@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from tilesim.chip.chip import Chip
-from tilesim.errors import BadOperator, TilesimError
+from tilesim.errors import BadInput, BadOperator, TilesimError
 from tilesim.operators.facts import DTYPE, Facts, axes_of, dtype_of, null, shape_of
 from tilesim.operators.patterns import Pattern, Solution
 from tilesim.operators.reference import ClosedForm, Tolerance, usual
@@ -171,11 +171,11 @@ class Rule:
         if isinstance(self.test, Condition):
             facts = call.facts(chip)
             ok = bool(self.test.holds(facts))
-            texts = self.texts(call, chip) if self.texts else _texts(self.test, facts)
+            texts = _with_line(self.texts, call.operator.where)(call, chip) if self.texts else _texts(self.test, facts)
             if not ok and self.supported_elsewhere is not None and self.supported_elsewhere.holds(facts):
                 status = None
         else:
-            ok, *given = self.test(call, chip)
+            ok, *given = _with_line(self.test, call.operator.where)(call, chip)
             texts = Texts(*given)
         parameter = texts.parameter or self.parameter
         return Finding(self.name, ok, texts.expected, texts.given, parameter, status, self.tiling)
@@ -538,15 +538,18 @@ def _recorded(
 
 
 def _with_line(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
-    """The author's function, with an exception that it meets as a BadOperator that has its line."""
+    """The author's function, which raises BadOperator with its line, or that of the operator, where it fails.
+
+    An answer stays what it is: any error of tilesim but a word that it does not take.
+    """
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except (TilesimError, MemoryError):
-            raise
         except Exception as error:
+            if isinstance(error, (TilesimError, MemoryError)) and not isinstance(error, BadInput):
+                raise
             raise BadOperator(f"{type(error).__name__}: {error}", line_of(error, operator)) from error
 
     return call

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tilesim.arguments import checked
-from tilesim.errors import BadInput, BadOperator, TilesimError, did_you_mean
+from tilesim.errors import BadInput, BadOperator, did_you_mean
 from tilesim.operators.operator import Operator
 from tilesim.program.author import line_of
 
@@ -40,7 +40,7 @@ def load_operator(source: str | Path | Operator) -> Operator:
         raise BadInput("operator", [f"{source!r} is not an operator;{hint}"])
     found = getattr(importlib.import_module(f"{__name__}.{source}"), source, None)
     if not isinstance(found, Operator):
-        raise BadOperator(f"'{source}' is not an Operator", f"{source}.py")
+        raise BadOperator(f"the file defines no operator '{source}'", f"{source}.py:1")
     return found
 
 
@@ -89,7 +89,7 @@ def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a c
     sys.modules[module_name] = module  # dataclasses of the file look their module up
     try:
         spec.loader.exec_module(module)
-    except TilesimError:
+    except BadOperator:
         raise
     except SyntaxError as error:
         raise BadOperator(f"{error.msg}", f"{Path(error.filename or path).name}:{error.lineno}") from None

@@ -1,7 +1,7 @@
 """The line of an operator's author, which every mistake in an operator file is reported with.
 
-Frames of the wings that declare and record operators, of the standard library and of numpy are passed over. Every other
-frame is the author's; that of a shipped operator's file, too.
+The author's frames are those outside tilesim and of the operators that come with it. Frames of the standard library and
+of numpy are nobody's.
 """
 
 from __future__ import annotations
@@ -16,16 +16,10 @@ from pathlib import Path
 import numpy as np
 
 _PACKAGE = Path(__file__).parents[1]
-_OPERATORS = f"{_PACKAGE / 'operators'}{os.sep}"
-_PASSED = (
-    f"{_PACKAGE / 'program'}{os.sep}",
-    f"{_PACKAGE / 'kernels'}{os.sep}",
-    _OPERATORS,
-    str(_PACKAGE / "ops" / "__init__.py"),
-    f"{Path(np.__file__).parent}{os.sep}",
-    "<string>",  # methods that dataclasses write
-    "<frozen ",
-)
+_FINDING = str(_PACKAGE / "ops" / "__init__.py")
+_DECLARING = str(_PACKAGE / "operators" / "operator.py")
+_SHIPPED = tuple(f"{_PACKAGE / wing}{os.sep}" for wing in ("ops", "measured"))
+_NOBODYS = (f"{Path(np.__file__).parent}{os.sep}", "<string>", "<frozen ")  # dataclasses write methods in <string>
 _STANDARD_LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
 
 
@@ -36,8 +30,8 @@ def caller(operator: str = "") -> str:
     by the author.
     """
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to name the author's line
-    while frame.f_back is not None and _is_passed(frame.f_code.co_filename):
-        if operator and frame.f_code.co_filename.startswith(_OPERATORS):
+    while frame.f_back is not None and not _is_authors(frame.f_code.co_filename):
+        if operator and frame.f_code.co_filename == _DECLARING:
             return operator
         frame = frame.f_back
     return _line(frame.f_code.co_filename, frame.f_lineno)
@@ -46,7 +40,7 @@ def caller(operator: str = "") -> str:
 def line_of(error: BaseException, operator: str) -> str:
     """Return file:line of the innermost frame of the author in the traceback of `error`; else `operator`."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [_line(frame.filename, frame.lineno) for frame in frames if not _is_passed(frame.filename)]
+    lines = [_line(frame.filename, frame.lineno) for frame in frames if _is_authors(frame.filename)]
     return lines[-1] if lines else operator
 
 
@@ -57,8 +51,11 @@ def first_line(function: Callable[..., object]) -> str:
     return _line(code.co_filename, code.co_firstlineno)
 
 
-def _is_passed(file: str) -> bool:
-    return file.startswith(_PASSED) or (file.startswith(_STANDARD_LIBRARY) and "-packages" not in file)
+def _is_authors(file: str) -> bool:
+    if file.startswith(f"{_PACKAGE}{os.sep}"):
+        return file.startswith(_SHIPPED) and file != _FINDING
+    installed = "-packages" in file  # a folder of the standard library has them
+    return not file.startswith(_NOBODYS) and (installed or not file.startswith(_STANDARD_LIBRARY))
 
 
 def _line(file: str, number: int | None) -> str:

@@ -12,7 +12,8 @@ broadcasting, an uninitialised read, a wrong memory, a buffer written both in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
@@ -32,7 +33,7 @@ from tilesim.program.isa import ISA, REGISTERS, SPACES
 from tilesim.program.nodes import Instr, Loop, Operand, Source, Target, Tile, walk
 from tilesim.program.sizes import ONE, Scalar, Size, Variable, dim
 
-__all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "caller", "walk"]
+__all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "walk"]
 
 
 @dataclass(eq=False)
@@ -49,9 +50,9 @@ class Phase:
     k_block: int = 0
     """Of a matmul phase, what one mmad sums of k [elements]: the operator's, so that values do not depend on tiles."""
     _stack: list[Loop] = field(default_factory=list)
-    _writes: dict[Buffer, list[tuple[int, tuple[Loop, ...]]]] = field(default_factory=dict)
+    _writes: dict[Buffer, list[tuple[Loop, ...]]] = field(default_factory=dict)
+    """The loops around each write of a buffer."""
     _read: set[Buffer] = field(default_factory=set)
-    _count: int = 0
 
     # ---------------------------------------------------------------- what an author calls
     @property
@@ -65,7 +66,7 @@ class Phase:
         return dim(Variable(self.name, "core"))
 
     def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
-        """A tile size for the plan to decide, as large as fits and at most `cap`."""
+        """Return a tile size for the plan to decide, as large as fits and at most `cap`."""
         where = caller(self.kernel.where)
         check_size(f"cap of tile '{name}'", 1 if cap is None else cap, 1, where)
         check_number(f"multiple_of of tile '{name}'", multiple_of, 1, where)
@@ -86,21 +87,18 @@ class Phase:
         rows: Size | int = 1,
         carry: Sequence[Target] = (),
     ) -> Iterator[Range]:
-        """The one symbolic tile of a loop over `extent`, to write `for n in p.loop(...)` around its body."""
+        """Yield the one symbolic tile of a loop over `extent`: `for n in p.loop(...)` records its body once."""
         where = caller(self.kernel.where)
         check_split(name, split, where)
         for word, size, least in (("extent", extent, 0), ("tile", tile, 1), ("unit", unit, 1), ("rows", rows, 0)):
             check_size(f"{word} of loop '{name}'", size, least, where)
         for word, number in (("halo", halo), ("lead", lead)):
             check_number(f"{word} of loop '{name}'", number, 0, where)
-        taken = {loop.name for loop in self.loops()}
-        unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
-        policy = "block_balanced" if split is True else split or ""
         loop = Loop(
-            unique,
+            _unique(name, {loop.name for loop in self.loops()}),
             Size.of(extent),
             Size.of(tile),
-            policy,
+            "block_balanced" if split is True else split or "",
             Size.of(unit),
             even,
             halo,
@@ -128,21 +126,19 @@ class Phase:
         pool: str = "",
         reserved: bool = False,
     ) -> Buffer:
-        """A buffer of this phase. `shape` may use the sizes of the loops around; its bytes use their full tiles."""
+        """Return a buffer of this phase. `shape` may use the loops around; its bytes are those of full tiles."""
         where = caller(self.kernel.where)
         check_number(f"slots of buffer '{name}'", slots, 1, where)
         sizes = tuple(Size.of(s) for s in (shape if isinstance(shape, Sequence) else (shape,)))
         full = {key: value for loop in self._stack for key, value in loop.full().items()}
         top = tuple(Size.of(s).substitute(full) for s in (sizes if allocated is None else allocated))
-        taken = {b.name for b in self.buffers}
-        unique = name if name not in taken else next(f"{name}{i}" for i in range(2, 99) if f"{name}{i}" not in taken)
         space = space or SPACES[self.core_kind][0]
         if space not in (*SPACES[self.core_kind], *((REGISTERS,) if self.core_kind == "vector" else ())):
             raise BadOperator(f"buffer '{name}' is in {space}, which a {self.core_kind} core does not have", where)
         if pool and pool not in self.kernel.reserves:
             raise BadOperator(f"buffer '{name}' is in pool '{pool}', which the kernel does not reserve", where)
-        made = Buffer(
-            unique,
+        buffer = Buffer(
+            _unique(name, {b.name for b in self.buffers}),
             space,
             sizes,
             padded(top, dtype) if allocated is None else top,
@@ -152,11 +148,11 @@ class Phase:
             reserved=reserved,
             where=where,
         )
-        self.buffers.append(made)
-        return made
+        self.buffers.append(buffer)
+        return buffer
 
     def load(self, source: View | Tensor, out: Target | None = None, *, name: str = "", slots: int = 2) -> Value:
-        """The value of a copy from global memory, in `out` or a fresh buffer of `slots` slots."""
+        """Record a copy from global memory into `out` or a fresh buffer of `slots` slots."""
         source = source if isinstance(source, View) else view(source)
         if out is None:
             shape = source.shape or (ONE,)
@@ -168,13 +164,13 @@ class Phase:
         self.emit("copy", value, out=target if isinstance(target, View) else view(target))
 
     def read(self, buffer: Buffer | View) -> Value:
-        """The present contents of a buffer written in several parts."""
+        """Return the present contents of a buffer written in several parts."""
         where = caller(self.kernel.where)
         contents = buffer if isinstance(buffer, View) else view(buffer)
         writes = self._writes.get(_buffer(contents, where), [])
         if not writes:
             raise BadOperator(f"'{contents.base.name}' is read before anything wrote it", where)
-        return Value(contents, len(writes), writes[-1][1])
+        return Value(contents, len(writes), writes[-1])
 
     def __getattr__(self, op: str) -> Callable[..., Value]:
         if op.startswith("_") or op not in ISA:
@@ -189,7 +185,7 @@ class Phase:
     def emit(
         self, op: str, *src: Operand, out: Target | None = None, dtype: str = "", name: str = "", slots: int = 1
     ) -> Value:
-        """The value of one instruction, written to `out` or to a fresh buffer."""
+        """Record one instruction that writes `out` or a fresh buffer."""
         where = caller(self.kernel.where)
         sources = tuple(self._source(s, op, where) for s in src)
         dst = out.view if isinstance(out, Value) else view(out) if isinstance(out, Buffer | Tensor) else out
@@ -211,17 +207,18 @@ class Phase:
         return self._write(op, sources, dst, dst.base, where)
 
     def _write(self, op: str, sources: tuple[Source, ...], dst: View, buffer: Buffer, where: str) -> Value:
-        """The value of an instruction that writes a buffer, as a fresh write where nothing of it is kept."""
+        """Record an instruction that writes a buffer, in its next slot where nothing of the last one is kept."""
         writes = self._writes.setdefault(buffer, [])
-        check_write(buffer, [loops for _, loops in writes], self._stack, self._carried(), where)
+        check_write(buffer, writes, self._stack, self._carried(), where)
         reads_itself = ISA[op].accumulates or any(isinstance(s, View) and s.base is buffer for s in sources)
         if reads_itself and not writes:
             raise BadOperator(f"{op} reads its destination '{buffer.name}' before anything wrote it", where)
-        first_here = not any(loops[: len(self._stack)] == tuple(self._stack) for _, loops in writes)
+        around = tuple(self._stack)
+        first_here = not any(loops[: len(around)] == around for loops in writes)
         fresh = not reads_itself and buffer not in self._carried() and (dst.whole or first_here)
         self._add(Instr(op, dst, sources, fresh=fresh, where=where))
-        writes.append((len(writes) + 1, tuple(self._stack)))
-        return Value(dst, len(writes), tuple(self._stack))
+        writes.append(around)
+        return Value(dst, len(writes), around)
 
     def _add(self, node: Instr | Loop) -> None:
         (self._stack[-1].body if self._stack else self.body).append(node)
@@ -230,6 +227,7 @@ class Phase:
         return {b for loop in self._stack for b in loop.carry}
 
     def _source(self, s: Operand, op: str, where: str) -> Source:
+        """The operand as a view or scalar. Raises BadOperator for contents that are not there any more, or not yet."""
         if isinstance(s, (Scalar, Size, int, float)):
             return Scalar.of(s)
         if isinstance(s, View) and isinstance(s.base, Tensor):
@@ -272,6 +270,11 @@ class Phase:
         ]
         if idle:
             raise BadOperator(f"phase '{self.name}': " + "; ".join(idle), caller(self.kernel.where))
+
+
+def _unique(name: str, taken: Container[str]) -> str:
+    """The name, with the first number from 2 on that makes it another than those taken."""
+    return name if name not in taken else next(n for i in itertools.count(2) if (n := f"{name}{i}") not in taken)
 
 
 def _buffer(target: Target, where: str) -> Buffer:
@@ -328,39 +331,39 @@ class Kernel:
     _written_in: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:
-        found = self.tensors.get(name)
-        if found is None:
+        tensor = self.tensors.get(name)
+        if tensor is None:
             raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller(self.where))
-        return found
+        return tensor
 
     def shaped(self, name: str, *shape: Size | int) -> Tensor:
-        """A tensor of the operator, of another shape than declared from now on: of axes that other names stand for."""
-        made = self[name].reshape(*shape)
-        self.tensors = {**self.tensors, name: made}
-        return made
+        """Give a tensor of the operator another shape than the declared one, and return it."""
+        tensor = self[name].reshape(*shape)
+        self.tensors = {**self.tensors, name: tensor}
+        return tensor
 
     @contextmanager
     def phase(self, name: str, core_kind: str, note: str = "") -> Iterator[Phase]:
-        """A phase to record into."""
+        """Record a phase of cores of one kind."""
         if name in {p.name for p in self.phases}:
             raise BadOperator(f"two phases of {self.name} are called '{name}'", caller(self.where))
-        made = Phase(name, core_kind, self, note)
-        self.phases.append(made)
-        yield made
-        made.finish()
+        phase = Phase(name, core_kind, self, note)
+        self.phases.append(phase)
+        yield phase
+        phase.finish()
 
     def vector(self, name: str, note: str = "") -> AbstractContextManager[Phase]:
-        """A phase of the vector cores."""
+        """Record a phase of the vector cores."""
         return self.phase(name, "vector", note)
 
     def workspace(self, name: str, shape: Sequence[Size | int], dtype: str) -> Tensor:
-        """A tensor in the workspace, written by one phase and read by later ones."""
-        made = Tensor(name, tuple(Size.of(s) for s in shape), dtype, "workspace")
-        self.workspaces[name] = made
-        return made
+        """Return a tensor in the workspace, written by one phase and read by later ones."""
+        tensor = Tensor(name, tuple(Size.of(s) for s in shape), dtype, "workspace")
+        self.workspaces[name] = tensor
+        return tensor
 
     def bypass(self, *names: str) -> None:
-        """Let the reads of inputs go past the L2 cache, which they neither fill nor hit: for what is read once."""
+        """Let the reads of inputs that are read once go past the L2 cache, which they neither fill nor hit."""
         where = caller(self.where)
         for name in names:
             role = self[name].role
@@ -373,8 +376,8 @@ class Kernel:
         self.reserves[name] = Reserve(name, size_bytes, reason)
 
     def static(self, name: str, allocated: Sequence[Size | int], dtype: str, shape: Sequence[Size | int]) -> Buffer:
-        """A buffer charged in every phase; each phase that reads it writes it first."""
-        made = Buffer(
+        """Return a buffer charged in every phase; each phase that reads it writes it first."""
+        buffer = Buffer(
             name,
             "ub",
             tuple(Size.of(s) for s in shape),
@@ -383,8 +386,8 @@ class Kernel:
             static=True,
             where=caller(self.where),
         )
-        self.statics.append(made)
-        return made
+        self.statics.append(buffer)
+        return buffer
 
     def check_read(self, tensor: Tensor, phase: Phase, where: str) -> None:
         """Refuse a load of an output, or of a workspace that no earlier phase wrote."""
