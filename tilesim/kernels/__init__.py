@@ -14,7 +14,7 @@ from tilesim.program.dtypes import itemsize
 from tilesim.program.isa import REGISTERS
 from tilesim.program.nodes import Operand, Target
 from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import ONE, Scalar, Size, align, attribute, bit_length, ceil_div, dim
+from tilesim.program.sizes import ONE, Scalar, Size, align, attribute, bit_length, ceil_div, dim, ln
 
 __all__ = [
     "EMPTY",
@@ -48,6 +48,7 @@ __all__ = [
     "flat_tiles",
     "grid_tiles",
     "itemsize",
+    "ln",
     "load_as",
     "matmul",
     "one_minus",

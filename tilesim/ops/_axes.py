@@ -1,6 +1,6 @@
 """The dims of library operators that work along one axis of a tensor of any rank."""
 
-from tilesim.operators.operator import Dimension
+from tilesim.operators import Dimension
 
 X = Dimension("X", least=0)
 """The product of the sizes before the axis."""

@@ -5,10 +5,8 @@ The results lie where var, m and v do.
 
 from __future__ import annotations
 
-from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.operator import Attribute, Option, result
-from tilesim.program.recorder import Kernel
-from tilesim.program.sizes import Scalar, attribute
+from tilesim.kernels import Kernel, Scalar, attribute, flat_tiles, pointwise
+from tilesim.operators import Attribute, Option, result
 
 LR, DECAY, EPSILON = attribute("lr"), attribute("weight_decay"), attribute("epsilon")
 BETA1, BETA2 = attribute("beta1"), attribute("beta2")

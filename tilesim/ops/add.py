@@ -7,13 +7,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tilesim.kernels import FAMILIES, dim, pointwise, with_integers
 from tilesim.kernels.broadcast import CHOICES, axis_sizes, two_operands, variant
-from tilesim.kernels.elementwise import FAMILIES, pointwise, with_integers
-from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
-from tilesim.operators.operator import Argument, Dimension, KernelCall, KernelRow, Operator, Sample, result
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.operators.rules import dtype_supported, not_null, shape
-from tilesim.program.sizes import dim
+from tilesim.operators import (
+    Argument,
+    Arrays,
+    Dimension,
+    KernelCall,
+    KernelRow,
+    Numbers,
+    Operator,
+    Sample,
+    Unmapped,
+    call_of_shapes,
+    dtype_supported,
+    not_null,
+    result,
+    shape,
+)
 
 
 def reference(given: Arrays, _: Numbers) -> Arrays:

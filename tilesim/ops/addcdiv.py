@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.operator import Attribute
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.program.recorder import Kernel
-from tilesim.program.sizes import attribute
+from tilesim.kernels import Kernel, attribute, flat_tiles, pointwise
+from tilesim.operators import Arrays, Attribute, Numbers
 
 
 def kernel(k: Kernel) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tilesim.kernels.elementwise import flat_tiles, pointwise, with_integers
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.program.recorder import Kernel
+from tilesim.kernels import Kernel, flat_tiles, pointwise, with_integers
+from tilesim.operators import Arrays, Numbers
 
 
 def kernel(k: Kernel) -> None:

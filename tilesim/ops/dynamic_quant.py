@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.composites import load_as
-from tilesim.kernels.elementwise import FAMILIES
-from tilesim.kernels.rows import LONG, WHOLE, column_tiles, row_tiles
-from tilesim.operators.measured_kernels import call_of_shapes
-from tilesim.operators.operator import Argument, Call, Dimension, KernelCall, KernelRow, Operator, result
-from tilesim.operators.rules import dtype_is, dtype_supported, in_range, not_null, shape
-from tilesim.program.buffers import Range, Value
-from tilesim.program.recorder import Kernel, Phase, Target
-from tilesim.program.sizes import dim
+from tilesim.kernels import (
+    FAMILIES,
+    LONG,
+    WHOLE,
+    Kernel,
+    Phase,
+    Range,
+    Target,
+    Value,
+    column_tiles,
+    dim,
+    load_as,
+    row_tiles,
+)
+from tilesim.operators import (
+    Argument,
+    Call,
+    Dimension,
+    KernelCall,
+    KernelRow,
+    Operator,
+    call_of_shapes,
+    dtype_is,
+    dtype_supported,
+    in_range,
+    not_null,
+    result,
+    shape,
+)
 
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")

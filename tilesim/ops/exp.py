@@ -9,11 +9,8 @@ import math
 
 import numpy as np
 
-from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.operator import Attribute
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.program.recorder import Kernel
-from tilesim.program.sizes import attribute, ln
+from tilesim.kernels import Kernel, attribute, flat_tiles, ln, pointwise
+from tilesim.operators import Arrays, Attribute, Numbers
 
 
 def _log_base(base: float) -> float:

@@ -12,11 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
-from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
-from tilesim.operators.operator import KernelCall, KernelRow, Option, Sample
-from tilesim.program.buffers import Value
-from tilesim.program.recorder import Kernel
+from tilesim.kernels import ElementTile, Kernel, Value, flat_tiles, pointwise
+from tilesim.operators import KernelCall, KernelRow, Option, Sample, Unmapped, call_of_shapes
 
 SLOPE = 0.3275911 / math.sqrt(2)
 POLYNOMIAL = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)

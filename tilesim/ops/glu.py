@@ -12,15 +12,26 @@ from collections.abc import Hashable
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.composites import load_as, sigmoid, store_as
-from tilesim.kernels.elementwise import EMPTY, computed_in
-from tilesim.kernels.rows import WHOLE, Parts
-from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
-from tilesim.operators.reference import Arrays, Numbers, logistic
-from tilesim.operators.rules import axis_even, axis_exists, dtype_supported, not_null, rank, shape, sizes_exist
+from tilesim.kernels import EMPTY, WHOLE, Kernel, Parts, Phase, View, load_as, sigmoid, store_as
+from tilesim.kernels.elementwise import computed_in
+from tilesim.operators import (
+    Argument,
+    Arrays,
+    Attribute,
+    Call,
+    Numbers,
+    Operator,
+    axis_even,
+    axis_exists,
+    dtype_supported,
+    logistic,
+    not_null,
+    rank,
+    result,
+    shape,
+    sizes_exist,
+)
 from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, tolerance
-from tilesim.program.buffers import View
-from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.units import LANES
 
 

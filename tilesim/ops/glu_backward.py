@@ -15,41 +15,60 @@ from typing import TypeVar
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.composites import one_minus, sigmoid
-from tilesim.kernels.elementwise import EMPTY, cast, elementwise
-from tilesim.operators.facts import DTYPE, VISIBLE_UB_BYTES, absent, dtype_of, unknown
-from tilesim.operators.operator import (
+from tilesim.kernels import (
+    EMPTY,
+    REGISTERS,
+    Kernel,
+    Phase,
+    Size,
+    Tensor,
+    Value,
+    View,
+    dim,
+    itemsize,
+    one_minus,
+    sigmoid,
+)
+from tilesim.kernels.elementwise import cast, elementwise
+from tilesim.operators import (
+    DTYPE,
+    TILING_ERROR,
+    UNKNOWN,
+    VISIBLE_UB_BYTES,
     Argument,
+    Arrays,
     Attribute,
     Call,
+    Condition,
     Dimension,
+    Numbers,
+    OneOf,
     Operator,
     Rule,
     Texts,
+    Tolerance,
     VendorTiling,
     Work,
-    result,
-)
-from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
-from tilesim.operators.rules import (
-    UNKNOWN,
+    absent,
+    all_of,
+    any_of,
+    at_most,
     axis_even,
     axis_exists,
+    dtype_of,
     dtype_same,
     dtype_supported,
+    equal,
+    less,
+    logistic,
     not_null,
     rank,
+    result,
     shape,
     sizes_exist,
     ub_beyond,
+    unknown,
 )
-from tilesim.operators.status import TILING_ERROR
-from tilesim.program.buffers import Tensor, Value, View
-from tilesim.program.conditions import Condition, OneOf, all_of, any_of, at_most, equal, less
-from tilesim.program.dtypes import itemsize
-from tilesim.program.isa import REGISTERS
-from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import Size, dim
 from tilesim.program.units import BLOCK_BYTES, LANES
 
 X = Dimension("X", least=0)

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.operators.operator import Argument, Dimension, Operator, Option, result
-from tilesim.operators.reference import Arrays, Numbers, of_magnitudes
-from tilesim.operators.rules import (
+from tilesim.kernels import Kernel, Phase, Size, Value
+from tilesim.operators import (
+    TILING_ERROR,
+    Argument,
+    Arrays,
+    Dimension,
+    Numbers,
+    Operator,
+    Option,
     axis,
     dtype_is,
     dtype_same,
@@ -18,12 +24,13 @@ from tilesim.operators.rules import (
     in_range,
     multiple,
     not_null,
+    of_magnitudes,
     product_at_most,
     rank,
+    result,
     shape,
     ub_beyond,
 )
-from tilesim.operators.status import TILING_ERROR
 from tilesim.ops.masked_causal_conv1d_backward import (
     KEPT_BYTES,
     MOST_TOKENS,
@@ -37,9 +44,6 @@ from tilesim.ops.masked_causal_conv1d_backward import (
     tolerance,
     widened,
 )
-from tilesim.program.buffers import Value
-from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import Size
 from tilesim.program.units import LANES
 
 B = Dimension("B")

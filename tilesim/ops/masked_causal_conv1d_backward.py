@@ -11,20 +11,23 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.operators.operator import (
+from tilesim.kernels import REGISTERS, Buffer, Kernel, Phase, Size, Value, View, bit_length, ceil_div, itemsize
+from tilesim.operators import (
+    SUCCESS,
+    TILING_ERROR,
     Argument,
+    Arrays,
     Call,
     Dimension,
+    Numbers,
     Operator,
     Option,
     Rule,
+    Tolerance,
     VendorTiling,
     Work,
-    result,
-)
-from tilesim.operators.reference import Arrays, Numbers, Tolerance, of_magnitudes
-from tilesim.operators.rules import (
     about,
+    at_most,
     axis,
     dtype_is,
     dtype_same,
@@ -32,18 +35,13 @@ from tilesim.operators.rules import (
     in_range,
     multiple,
     not_null,
+    of_magnitudes,
     product_at_most,
     rank,
+    result,
     shape,
     ub_beyond,
 )
-from tilesim.operators.status import SUCCESS, TILING_ERROR
-from tilesim.program.buffers import Buffer, Value, View
-from tilesim.program.conditions import at_most
-from tilesim.program.dtypes import itemsize
-from tilesim.program.isa import REGISTERS
-from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import Size, bit_length, ceil_div
 from tilesim.program.units import LANES, VECTOR_BYTES
 
 S = Dimension("S")

@@ -11,28 +11,37 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tilesim.chip.chip import Chip
+from tilesim.kernels import FAMILIES, Kernel
 from tilesim.kernels import matrix_product as cube
-from tilesim.kernels.elementwise import FAMILIES
-from tilesim.operators.facts import absent, dtype_of
-from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
-from tilesim.operators.operator import (
+from tilesim.operators import (
+    PARAM_INVALID,
+    UNKNOWN,
     Argument,
+    Arrays,
     Call,
     Dimension,
     KernelCall,
     KernelRow,
+    Numbers,
+    OneOf,
     Operator,
     Option,
     Rule,
+    SameWord,
     Sample,
     Texts,
+    Unmapped,
+    absent,
+    any_of,
+    call_of_shapes,
+    dtype_of,
+    dtype_same,
+    dtype_supported,
+    not_null,
+    rank,
     result,
+    shape,
 )
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.operators.rules import UNKNOWN, dtype_same, dtype_supported, not_null, rank, shape
-from tilesim.operators.status import PARAM_INVALID
-from tilesim.program.conditions import OneOf, SameWord, any_of
-from tilesim.program.recorder import Kernel
 
 M, K, N = Dimension("M", least=0), Dimension("K"), Dimension("N", least=0)
 WIDE = "float32 result"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilesim.kernels import pointwise, with_integers
 from tilesim.kernels.broadcast import CHOICES, axis_sizes, two_operands, variant
-from tilesim.kernels.elementwise import pointwise, with_integers
-from tilesim.operators.reference import Arrays, Numbers
+from tilesim.operators import Arrays, Numbers
 
 
 def reference(given: Arrays, _: Numbers) -> Arrays:

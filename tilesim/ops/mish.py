@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.kernels.elementwise import ElementTile, flat_tiles, pointwise
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.program.buffers import Value
-from tilesim.program.recorder import Kernel
+from tilesim.kernels import ElementTile, Kernel, Value, flat_tiles, pointwise
+from tilesim.operators import Arrays, Numbers
 
 MOST_ELEMENTS = 2048
 

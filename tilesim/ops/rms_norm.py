@@ -5,26 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.composites import load_as
-from tilesim.kernels.elementwise import EMPTY, FAMILIES
-from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variants
-from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
-from tilesim.operators.operator import (
+from tilesim.kernels import (
+    EMPTY,
+    FAMILIES,
+    LONG,
+    Kernel,
+    Phase,
+    Target,
+    Value,
+    attribute,
+    column_tiles,
+    dim,
+    itemsize,
+    load_as,
+    row_tiles,
+    row_variants,
+)
+from tilesim.operators import (
     Argument,
+    Arrays,
     Attribute,
     Call,
     Dimension,
     KernelCall,
     KernelRow,
+    Numbers,
     Operator,
+    Unmapped,
+    call_of_shapes,
+    dtype_same,
+    dtype_supported,
+    in_range,
+    not_null,
     result,
+    shape,
 )
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.operators.rules import dtype_same, dtype_supported, in_range, not_null, shape
-from tilesim.program.buffers import Value
-from tilesim.program.dtypes import itemsize
-from tilesim.program.recorder import Kernel, Phase, Target
-from tilesim.program.sizes import attribute, dim
 
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tilesim.kernels import Kernel, flat_tiles, pointwise
 from tilesim.kernels import composites as functions
-from tilesim.kernels.elementwise import flat_tiles, pointwise
-from tilesim.operators.reference import Arrays, Numbers, logistic
-from tilesim.program.recorder import Kernel
+from tilesim.operators import Arrays, Numbers, logistic
 
 
 def kernel(k: Kernel) -> None:

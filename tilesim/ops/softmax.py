@@ -13,17 +13,38 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilesim.chip.chip import Chip
+from tilesim.kernels import (
+    FAMILIES,
+    LONG,
+    Buffer,
+    Kernel,
+    Phase,
+    Value,
+    ceil_div,
+    column_tiles,
+    load_as,
+    row_tiles,
+    row_variants,
+)
 from tilesim.kernels.broadcast import SHORT_BURSTS
-from tilesim.kernels.composites import load_as
-from tilesim.kernels.elementwise import FAMILIES, copy_elements
-from tilesim.kernels.rows import LONG, column_tiles, row_tiles, row_variants
-from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
-from tilesim.operators.reference import Arrays, Numbers
-from tilesim.operators.rules import axis_exists, dtype_same, dtype_supported, in_range, not_null, rank, shape
+from tilesim.kernels.elementwise import copy_elements
+from tilesim.operators import (
+    Argument,
+    Arrays,
+    Attribute,
+    Call,
+    Numbers,
+    Operator,
+    axis_exists,
+    dtype_same,
+    dtype_supported,
+    in_range,
+    not_null,
+    rank,
+    result,
+    shape,
+)
 from tilesim.ops._axes import N, X, Y
-from tilesim.program.buffers import Buffer, Value
-from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import ceil_div
 
 ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16

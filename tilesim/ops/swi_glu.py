@@ -5,16 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.composites import load_as
-from tilesim.kernels.elementwise import FAMILIES
-from tilesim.kernels.rows import WHOLE, Parts, grid_tiles
-from tilesim.operators.operator import Argument, Attribute, Call, Operator, result
-from tilesim.operators.reference import Arrays, Numbers, logistic
-from tilesim.operators.rules import axis_even, axis_exists, dtype_same, dtype_supported, not_null, rank, shape
+from tilesim.kernels import FAMILIES, WHOLE, Kernel, Parts, Range, grid_tiles, itemsize, load_as
+from tilesim.operators import (
+    Argument,
+    Arrays,
+    Attribute,
+    Call,
+    Numbers,
+    Operator,
+    axis_even,
+    axis_exists,
+    dtype_same,
+    dtype_supported,
+    logistic,
+    not_null,
+    rank,
+    result,
+    shape,
+)
 from tilesim.ops._axes import N, X, Y
-from tilesim.program.buffers import Range
-from tilesim.program.dtypes import itemsize
-from tilesim.program.recorder import Kernel
 
 ROW = N.size * Y.size
 """Elements of half a row."""

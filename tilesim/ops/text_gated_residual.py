@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilesim.kernels.composites import sigmoid
-from tilesim.kernels.matrix_product import matmul
-from tilesim.operators.operator import Argument, Attribute, Operator, Option, result
-from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic, usual
-from tilesim.operators.rules import (
+from tilesim.kernels import Kernel, Tensor, attribute, matmul, sigmoid
+from tilesim.operators import (
+    INNER_NULLPTR,
+    Argument,
+    Arrays,
+    Attribute,
+    Numbers,
+    Operator,
+    Option,
+    Tolerance,
     countable,
     divides,
     dtype_is,
     dtype_same,
     dtype_supported,
     in_range,
+    logistic,
     multiple,
     not_null,
+    result,
     shape,
+    usual,
     whole_group,
 )
-from tilesim.operators.status import INNER_NULLPTR
 from tilesim.ops.text_gated_residual_grad import (
     BATCH,
     CHANNELS,
@@ -41,9 +48,6 @@ from tilesim.ops.text_gated_residual_grad import (
     tolerance,
     variant,
 )
-from tilesim.program.buffers import Tensor
-from tilesim.program.recorder import Kernel
-from tilesim.program.sizes import attribute
 
 TENSORS = (
     Argument("x", "B S D"),

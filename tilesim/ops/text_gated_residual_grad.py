@@ -12,27 +12,48 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.composites import FixedOrderSum, compensated_add, one_minus, sigmoid
+from tilesim.kernels import (
+    ONE,
+    Buffer,
+    FixedOrderSum,
+    Kernel,
+    Phase,
+    Range,
+    Value,
+    View,
+    align,
+    ceil_div,
+    compensated_add,
+    dim,
+    matmul,
+    one_minus,
+    sigmoid,
+)
 from tilesim.kernels.elementwise import zeros
-from tilesim.kernels.matrix_product import matmul
-from tilesim.operators.operator import Argument, Attribute, Call, Dimension, Operator, Option, result
-from tilesim.operators.reference import Arrays, Numbers, Tolerance, logistic
-from tilesim.operators.rules import (
+from tilesim.operators import (
+    INNER_NULLPTR,
+    Argument,
+    Arrays,
+    Attribute,
+    Call,
+    Dimension,
+    Numbers,
+    Operator,
+    Option,
+    Tolerance,
     countable,
     divides,
     dtype_is,
     dtype_same,
     dtype_supported,
     in_range,
+    logistic,
     multiple,
     not_null,
+    result,
     shape,
     whole_group,
 )
-from tilesim.operators.status import INNER_NULLPTR
-from tilesim.program.buffers import Buffer, Range, Value, View
-from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import ONE, align, ceil_div, dim
 
 BATCH = Dimension("B", least=0)
 SEQUENCE = Dimension("S", least=0)
