@@ -158,5 +158,6 @@ def planned(made: Kernel, chip: Chip, prices: Prices, sizes: Mapping[str, int] |
         one.__dict__["rates"] = Rates()
         one.__dict__["scheduler"] = Scheduler(phase, prices)
         phases.append(one)
-    call = SimpleNamespace(env=dict(sizes or {}), options={}, operator=SimpleNamespace(tiling=None, name=made.name))
+    operator = SimpleNamespace(tiling=None, name=made.name, runs_as=lambda _: False)
+    call = SimpleNamespace(env=dict(sizes or {}), options={}, operator=operator)
     return Plan(SimpleNamespace(call=call, on=chip), made, known, tuple(phases))

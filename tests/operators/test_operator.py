@@ -292,12 +292,11 @@ def test_what_is_no_dtype_is_one_problem(dtype):
 
 @pytest.mark.parametrize("given", [None, [1], "self=2x4", 3])
 def test_what_is_no_mapping_is_one_problem(given):
-    what = f"of type {type(given).__name__}"
-    assert problems_of(bind, GLU, given) == (f"given is {what}, must be a mapping with names as keys",)
+    kind = f"of type {type(given).__name__}"
+    shown = kind if isinstance(given, list) else repr(given)
+    assert problems_of(bind, GLU, given) == (f"given is {kind}, must be a mapping with names as keys",)
     for function, how in ((check, {"chip": CHIP}), (plan, {"chip": CHIP}), (sweep, {"chips": CHIP})):
-        assert problems_of(function, GLU, given, **how) == (
-            f"given is {given!r}, must be a mapping with names as keys",
-        )
+        assert problems_of(function, GLU, given, **how) == (f"given is {shown}, must be a mapping with names as keys",)
     assert "'3' is not a key" in problems_of(bind, GLU, {3: 4})[0]
 
 
