@@ -21,6 +21,7 @@ from tilesim.operators.rules import rules_of
 from tilesim.operators.status import PARAM_INVALID
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.program.conditions import Kind, at_most
+from tilesim.program.functions import DIVIDE, LN, MULTIPLY, POWER, SUBTRACT
 from tilesim.program.nodes import Instr, walk
 from tilesim.program.printer import parameters
 from tilesim.program.sizes import Scalar
@@ -37,10 +38,11 @@ def conditions(op):
 
 
 def facts_of_random_calls(op, count):
-    return [
-        dict(call.facts(chip)) | {key: chip.get(key) for key in ("memory.ub.size_bytes", "memory.ub.reserved_bytes")}
-        for call, chip in zip(random_calls(op, count, seed=1), itertools.cycle(CHIPS), strict=False)
-    ]
+    """The facts that the conditions of an operator ask for, of random calls on the chips in turn."""
+    names = {fact.name for condition in conditions(op) for fact in parameters(condition)}
+    for call, chip in zip(random_calls(op, count, seed=1), itertools.cycle(CHIPS), strict=False):
+        facts = dict(call.facts(chip))
+        yield facts | {key: chip.get(key) for key in names & set(chip.keys())}
 
 
 def kernels(op):
@@ -52,6 +54,15 @@ def kernels(op):
                 yield from ((op.record(call, chip, variant), chip) for variant in op.variants(call, chip))
 
 
+def functions_in(scalar):
+    return {scalar.function}.union(*map(functions_in, scalar.arguments))
+
+
+def scalars_of(kernel):
+    nodes = (node for phase in kernel.phases for node, _ in walk(phase.body))
+    return [s for node in nodes if isinstance(node, Instr) for s in node.src if isinstance(s, Scalar)]
+
+
 @functools.cache
 def groups():
     return [(group, evaluated(group)) for group in _groups()]
@@ -61,26 +72,24 @@ def _groups():
     """Rules with random calls; inequalities, their sides and scalars of kernels with random sizes."""
     choose = random.Random(2)
     for op in OPERATORS:
-        yield Group(conditions(op), facts_of_random_calls(op, 100))
+        yield Group(conditions(op), list(facts_of_random_calls(op, 100)))
         recorded = list(dict.fromkeys(kernels(op)))
         limits = {(i.left, i.right) for kernel, chip in recorded for i in inequalities(kernel, chip)}
         expressions = [e for left, right in sorted(limits, key=str) for e in (at_most(left, right), left, right)]
-        sources = (
-            s
-            for kernel, _ in recorded
-            for phase in kernel.phases
-            for node in walk(phase.body)
-            if isinstance(node, Instr)
-            for s in node.sources
-        )
-        expressions += sorted({s for s in sources if isinstance(s, Scalar)}, key=str)
+        scalars = {s for kernel, _ in recorded for s in scalars_of(kernel)}
+        expressions += sorted(scalars, key=str)
         names = {fact for e in expressions for fact in parameters(e)}
-        yield Group(expressions, [{name: _value(kind, choose) for name, kind in names} for _ in range(12)])
+        sets = [{name: _value(kind, choose) for name, kind in sorted(names)} for _ in range(12)]
+        if not any(
+            isinstance(e, Scalar) and POWER in functions_in(e) for e in expressions
+        ):  # a power of it would not be real
+            sets.append(sets[0] | {name: -1.0 for name, kind in names if kind is Kind.REAL})
+        yield Group(expressions, sets)
 
 
 def _value(kind, choose):
     if kind is Kind.REAL:
-        return choose.choice((0.5, 0.999, 3.0, -1.0, 1e-6))
+        return choose.choice((0.5, 0.999, 3.0, 1e-6))
     return choose.choice((1, 2, choose.randint(1, 50), choose.randint(1, 10**4), choose.randint(1, 2**31)))
 
 
@@ -96,7 +105,10 @@ def test_printed_expressions_have_the_values_of_evaluation(language, tmp_path):
                 assert same, (str(expression), facts, a, b)
 
 
-def test_random_calls_hold_and_break_rules():
+def test_every_kind_of_expression_and_both_outcomes_are_compared():
+    expressions = [e for group, _ in groups() for e in group.expressions]
+    scalars = [e for e in expressions if isinstance(e, Scalar)]
+    assert {f for s in scalars for f in functions_in(s)} >= {None, SUBTRACT, MULTIPLY, DIVIDE, POWER, LN}
     outcomes = [value for _, expected in groups()[::2] for row in expected for value in row]
     assert 0.02 < outcomes.count(False) / len(outcomes) < 0.3
 
