@@ -80,7 +80,7 @@ const typed = {{
 const data = JSON.parse(require("fs").readFileSync(process.argv[2], "utf8"));
 const out = data.map((sets, g) => sets.map((set) => {{
   const f = Object.fromEntries(set.map(([name, kind, value]) => [name, typed[kind](value)]));
-  return tables[g].map((h) => h(f)).map((x) => (typeof x === "bigint" ? x.toString() : x));
+  return tables[g].map((h) => h(f)).map((x) => (typeof x === "boolean" ? x : String(x)));
 }}));
 console.log(JSON.stringify(out));
 """

@@ -106,11 +106,10 @@ inline Int axis(const Shape& shape, const Int& index) {
   return shape.axes.at(static_cast<size_t>(index.value < 0 ? (index + rank(shape)).value : index.value));
 }
 
-// The largest number stands for all that are beyond it, unless an axis is 0.
+// The largest number stands for all that are beyond it.
 inline Int elements(const Shape& shape) {
   __int128 count = 1;
   for (const Int& size : shape.axes) {
-    if (size.value == 0) return 0;
     if (__builtin_mul_overflow(count, size.value, &count)) {
       count = static_cast<__int128>(~static_cast<unsigned __int128>(0) >> 1);
     }

@@ -104,7 +104,7 @@ def real(x: float) -> float:
 
 def power(x: float, exponent: float) -> float:
     """Return a power."""
-    return float(x**exponent)
+    return math.pow(x, exponent)
 
 
 def ln(x: float, otherwise: float) -> float:

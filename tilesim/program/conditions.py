@@ -328,6 +328,8 @@ def _until(decisive: bool, terms: Sequence[Condition], env: Env) -> Any:
     for term in terms:
         if isinstance(result, np.ndarray):
             undecided = result != decisive
+            if not undecided.any():
+                break
             result = result.copy()
             result[undecided] = term.holds(_narrowed(env, term, undecided))
         elif result != decisive:

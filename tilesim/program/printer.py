@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import keyword
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Language:
     runtime: str
     """The file with the functions that expressions call."""
     whole: Callable[[int], str]
+    infinity: str
     both: str
     either: str
     negation: str
@@ -66,6 +68,7 @@ def _of_128_bits(number: int) -> str:
 PYTHON = Language(
     runtime="arithmetic.py",
     whole=str,
+    infinity="math.inf",
     both=" and ",
     either=" or ",
     negation="not ({})",
@@ -82,6 +85,7 @@ PYTHON = Language(
 JAVASCRIPT = Language(
     runtime="arithmetic.js",
     whole="{}n".format,
+    infinity="Infinity",
     both=" && ",
     either=" || ",
     negation="!({})",
@@ -98,6 +102,7 @@ JAVASCRIPT = Language(
 CPP = Language(
     runtime="arithmetic.hpp",
     whole=_of_128_bits,
+    infinity="INFINITY",
     both=" && ",
     either=" || ",
     negation="!({})",
@@ -137,7 +142,7 @@ def identifier(name: str) -> str:
 
 def parameters(expression: Expression) -> tuple[Fact, ...]:
     """Return the facts in an expression in the order of their names, the parameters of its printed function."""
-    return tuple(sorted(set(facts_of(expression))))
+    return tuple(sorted(set(facts_of(expression)), key=lambda fact: (fact.name, fact.kind.value)))
 
 
 def runtime(language: Language) -> str:
@@ -238,12 +243,18 @@ def _atom(atom: Atom, language: Language) -> str:
     raise TypeError(f"{type(atom).__name__} cannot be printed")
 
 
+def _real(number: float, language: Language) -> str:
+    if math.isinf(number):
+        return language.infinity if number > 0 else f"-{language.infinity}"
+    return repr(number)
+
+
 def _scalar(scalar: Scalar, language: Language) -> str:
     if scalar.function is None:
         leaf = scalar.leaf
         if isinstance(leaf, Size):
             return f"real({_size(leaf, language)})"
-        return identifier(leaf) if isinstance(leaf, str) else repr(leaf)
+        return identifier(leaf) if isinstance(leaf, str) else _real(leaf, language)
     arguments = [_scalar(argument, language) for argument in scalar.arguments]
     if scalar.function.name.isidentifier():
         return f"{scalar.function.name}({', '.join(arguments)})"
