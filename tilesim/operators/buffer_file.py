@@ -56,7 +56,8 @@ from pydantic import (
 
 from tilesim.chip.tables import Count, CountOrZero, Frozen
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.feasibility.formula import formula
+from tilesim.operators.formula import formula
+from tilesim.operators.operator import CAUTION_BYTES
 from tilesim.program.dtypes import dtype_named
 from tilesim.pydantic_errors import problems_of
 
@@ -64,8 +65,6 @@ GRID_MOST: Final = 65535
 """What a launch takes at most. Source: the programming guide of triton-ascend, limit of coreDim."""
 LEAST_SLOTS: Final = 1
 """A buffer is there at least once."""
-CAUTION_BYTES: Final = 256
-"""What fits with less to spare is near enough to the edge to say so."""
 
 
 def _written(value: object, info: ValidationInfo) -> object:
