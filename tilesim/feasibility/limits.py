@@ -151,7 +151,8 @@ def size_limit(call: Call, chip: Chip, dim: Dimension) -> SizeLimit:
     """Return the limits of one dim."""
     given, call = call.dims[dim.name], nonempty_call(call)
     sides = of_memories(balances(call, chip))
-    tightest = min([b for b in sides if dim.name in b.inequality.left.names()] or sides, key=_slack, default=None)
+    about = [b for b in sides if dim.name in b.inequality.left.names() | b.inequality.right.names()]
+    tightest = min(about or sides, key=_slack, default=None)
     top = largest(call, chip, dim)
     limited = top != UNLIMITED
     power = _power_within(top, 1) if limited else None
