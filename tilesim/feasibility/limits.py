@@ -195,7 +195,7 @@ def _rules_over(call: Call, dim: Dimension, without: Collection[str] = ()) -> li
 def _has_sizes(call: Call) -> bool:
     """Whether every size that follows from the dims has a value."""
     try:
-        call.operator.computed(call.dims)
+        call.operator.derived_sizes(call.dims)
     except BadInput:
         return False
     return True

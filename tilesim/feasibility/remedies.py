@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tilesim.chip.chip import Chip
-from tilesim.chip.loading import chips_shipped, load_chip
+from tilesim.chip.loading import chips_shipped, load_shipped
 from tilesim.errors import BadChip
 from tilesim.feasibility.evaluate import fits, limits_of, obeys, of_memories, passes
 from tilesim.feasibility.inequalities import EvaluatedInequality
@@ -161,7 +160,8 @@ def _options(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Reme
 def _chips(call: Call, chip: Chip) -> Iterator[Remedy]:
     """The shipped chips that take the call as it is."""
     for name in chips_shipped():
-        if name != chip.name and passes(call, _shipped(name)):
+        other = load_shipped(name)
+        if other is not None and name != chip.name and passes(call, other):
             yield Remedy(f"chip {name}", chip=name)
 
 
@@ -234,8 +234,3 @@ def _single_slots(call: Call, chip: Chip, failing: Sequence[EvaluatedInequality]
             names = ", ".join(f"{buffer.name} ({slots[buffer]})" for buffer in several[:count])
             yield Remedy(f"one slot in place of several for {names}" + (f"; then {then}" if then else ""))
             return
-
-
-@functools.cache
-def _shipped(name: str) -> Chip:
-    return load_chip(name)

@@ -95,7 +95,7 @@ def buffer_operator(file: BufferFile, single: frozenset[str] = frozenset()) -> B
         lead="",
         rules=[replace(rule, status=None) for rule in _rules(file, names)],  # nothing is called that could return one
         variant=alignments,
-        computed=derived_sizes,
+        derived_sizes=derived_sizes,
         caution_bytes=file.caution_bytes,
         file=file,
         single=single,
