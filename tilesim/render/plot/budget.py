@@ -62,11 +62,8 @@ def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
     spans = {d.name: _span(call, chip, d) for d in (first, second)}
     grid = np.meshgrid(*(np.linspace(0, spans[d.name], POINTS) for d in (first, second)))
     sides = list(_inequalities(call, chip, (first, second), grid))
-    several = any(not here.all() for _, here in sides)  # between two whole numbers it is not known which kernel runs
     reach = _reach(call, first, second)
-    exact = not call.operator.has_instructions  # formulas of a file round and look at digits
-    points = [np.rint(v).astype(np.int64) for v in grid] if exact else [np.rint(v) for v in grid] if several else grid
-    env = _values(call, (first, second), points, sides)
+    env = _values(call, (first, second), grid, sides)
     with styled():
         figure = new_figure(7.2, 4.6)
         axes: Axes = figure.add_subplot()
@@ -132,20 +129,17 @@ def _axes(call: Call, chip: Chip, x: str, y: str) -> tuple[Dimension, Dimension]
 def _values(
     call: Call, dims: Sequence[Dimension], grid: Sequence[Any], sides: Sequence[tuple[Inequality, Any]]
 ) -> dict[str, Any]:
-    """The values of all names on the grid; what the operator computes from dims is computed for every point."""
+    """The values of all names on the grid, at whole numbers; sizes that follow from dims are derived at every point."""
     env: dict[str, Any] = dict(call.env)
-    env |= {
-        d.name: np.maximum(values, 1 if values.dtype == np.int64 else 1e-9)
-        for d, values in zip(dims, grid, strict=True)
-    }
+    whole = [np.maximum(np.rint(values).astype(np.int64), 1) for values in grid]
+    env |= {d.name: values for d, values in zip(dims, whole, strict=True)}
     wanted = {n for i, _ in sides for n in i.left.names() | i.right.names()}
     computed = (_reach(call, *dims) - {d.name for d in dims}) & wanted
     if computed:
-        whole = [np.maximum(np.rint(values), 1).astype(int).ravel().tolist() for values in grid]
         names = [d.name for d in dims]
         points = [
             call.operator.derived_sizes({**call.dims, **dict(zip(names, at, strict=True))})
-            for at in zip(*whole, strict=True)
+            for at in zip(*(values.ravel().tolist() for values in whole), strict=True)
         ]
         env |= {name: np.array([p[name] for p in points]).reshape(grid[0].shape) for name in computed}
     return env
