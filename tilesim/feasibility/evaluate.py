@@ -9,7 +9,7 @@ from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, inequalities
 from tilesim.operators.calls import nonempty_call, unknown_sizes
-from tilesim.operators.operator import Call, Finding
+from tilesim.operators.operator import Call, Finding, Rule
 from tilesim.operators.rules import rules_of
 from tilesim.program.isa import SPACES
 from tilesim.program.recorder import Kernel
@@ -17,7 +17,15 @@ from tilesim.program.recorder import Kernel
 
 def findings(call: Call, chip: Chip) -> list[Finding]:
     """What every rule says, in the vendor's order, after the rule that the chip is a product of the operator."""
-    return [rule.apply(call, chip) for rule in rules_of(call.operator)]
+    return [finding_of(rule, call, chip) for rule in rules_of(call.operator)]
+
+
+def finding_of(rule: Rule, call: Call, chip: Chip) -> Finding:
+    """Return what a rule says. Raises BadInput where the sizes make it divide by 0."""
+    try:
+        return rule.apply(call, chip)
+    except ZeroDivisionError:
+        raise BadInput(call.operator.name, [f"the rule '{rule.name}' divides by 0"]) from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -70,7 +78,7 @@ def obeys(call: Call, chip: Chip, *, without: Collection[str] = ()) -> bool:
     if len(call.dims) < len(call.operator.dims):
         return False
     try:
-        return all(rule.name in without or rule.apply(call, chip).ok for rule in rules_of(call.operator))
+        return all(rule.name in without or finding_of(rule, call, chip).ok for rule in rules_of(call.operator))
     except BadInput:  # a size that follows from others has no value
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -10,9 +11,9 @@ from typing import Any, Final
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, exists, fits, kernel_of, limits_of, obeys, of_memories
+from tilesim.feasibility.evaluate import balances, exists, finding_of, fits, kernel_of, limits_of, obeys, of_memories
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality
-from tilesim.operators.buffer_operator import GRID
+from tilesim.operators.buffer_operator import GRID, power_rule
 from tilesim.operators.calls import nonempty_call, resized
 from tilesim.operators.operator import Call, Dimension, Rule
 from tilesim.operators.rules import rules_of
@@ -178,7 +179,7 @@ def size_limit(call: Call, chip: Chip, dim: Dimension) -> SizeLimit:
 def obeys_all(rules: Sequence[Rule], call: Call, chip: Chip) -> bool:
     """Whether some rules hold."""
     try:
-        return all(rule.apply(call, chip).ok for rule in rules)
+        return all(finding_of(rule, call, chip).ok for rule in rules)
     except BadInput:  # a size that follows from others has no value
         return False
 
@@ -188,8 +189,9 @@ def _slack(b: EvaluatedInequality) -> int:
 
 
 def _rules_over(call: Call, dim: Dimension, without: Collection[str] = ()) -> list[Rule]:
-    """The rules that limit a dim."""
-    return [rule for rule in rules_of(call.operator) if dim.name in rule.over and rule.name not in without]
+    """The rules that limit a dim from above or below; that it is a power of two does not."""
+    left_out = {power_rule(dim), *without}
+    return [rule for rule in rules_of(call.operator) if dim.name in rule.over and rule.name not in left_out]
 
 
 def _has_sizes(call: Call) -> bool:
@@ -230,11 +232,11 @@ def _least(call: Call, chip: Chip, dim: Dimension) -> int:
 
 
 def _bytes_without(inequality: Inequality, env: Env, name: str, first: int) -> int:
-    """Bytes that are left as a size goes to nothing; those at its first value where bytes are divided by it."""
-    try:
-        return inequality.left_bytes({**env, name: 0})
-    except ZeroDivisionError:
-        return inequality.left_bytes({**env, name: first})
+    """Bytes that are left as a size goes to nothing, or to its first value where bytes are divided by it."""
+    for value in (0, first):
+        with contextlib.suppress(ZeroDivisionError):
+            return inequality.left_bytes({**env, name: value})
+    return inequality.left_bytes(env)
 
 
 def _proof(call: Call, chip: Chip, dim: Dimension, fixed: int) -> str:
@@ -242,7 +244,7 @@ def _proof(call: Call, chip: Chip, dim: Dimension, fixed: int) -> str:
     first = resized(call, {dim.name: first_of(dim)})
     try:
         worst = min(of_memories(balances(first, chip)), key=_slack, default=None)
-        broken = [str(f) for rule in _rules_over(call, dim, {GRID}) if not (f := rule.apply(first, chip)).ok]
+        broken = [str(f) for rule in _rules_over(call, dim, {GRID}) if not (f := finding_of(rule, first, chip)).ok]
     except BadInput as error:
         return f"no {dim.name} fits: {error}"
     if worst is None or worst.slack_bytes >= 0:

@@ -228,6 +228,10 @@ class Cap(Frozen):
             raise ValueError("bounds nothing: give it most, least or multiple_of")
         return self
 
+    def formulas(self) -> dict[str, str]:
+        """Return its formulas by their places."""
+        return {key: text for key, text in (("of", self.of), ("most", self.most), ("least", self.least)) if text}
+
 
 class Grid(Frozen):
     """The number of programs of a launch."""

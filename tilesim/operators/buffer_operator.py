@@ -13,15 +13,16 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.tables import Family
 from tilesim.errors import BadInput
 from tilesim.operators.buffer_file import LEAST_SLOTS, BufferFile, Cap, OneBuffer
+from tilesim.operators.facts import unknown
 from tilesim.operators.formula import formula
-from tilesim.operators.operator import Call, Dimension, Operator, Outcome, Rule
+from tilesim.operators.operator import Call, Dimension, Operator, Rule, Texts
 from tilesim.operators.rules import UNKNOWN, in_range, multiple
-from tilesim.operators.status import PARAM_INVALID
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer
+from tilesim.program.conditions import Condition, all_of, at_most, equal, facts_of, within
 from tilesim.program.isa import SPACES
 from tilesim.program.recorder import Kernel, Phase, Reserve
-from tilesim.program.sizes import ONE, Size, align
+from tilesim.program.sizes import ONE, Size, align, mod, pow2
 from tilesim.program.units import BLOCK_BYTES
 
 FIXED: Final = "fixed"
@@ -57,6 +58,9 @@ class BufferOperator(Operator):
 
     file: BufferFile = field(default_factory=BufferFile)
     single: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Keep the functions as they are: they refuse sizes of a file, and no author wrote them."""
 
     def sizes_of(self, dims: Mapping[str, int]) -> dict[str, int]:
         """Return every size of the file: those of `dims`, and those that follow. Raises BadInput."""
@@ -161,9 +165,22 @@ def _checked(file: BufferFile, dims: Mapping[str, int]) -> dict[str, int]:
         row = values.get(f"shape[{len(buffer.shape or ()) - 1}]", 0)
         if values.get("pitch", row) < row:
             problems.append(f"{name}.pitch is {values['pitch']}, less than its row of {row}")
+    for place, text in _bounded(file):
+        try:
+            formula(text).value(sizes)
+        except BadInput as error:
+            problems.append(f"{place} = {error}")
     if problems:
         raise BadInput(file.name, problems)
     return {name: value for name, value in sizes.items() if name not in dims}
+
+
+def _bounded(file: BufferFile) -> Iterator[tuple[str, str]]:
+    """The formulas of caps and of the grid by their places."""
+    for name, cap in file.caps.items():
+        yield from ((f"{name}.{key}", text) for key, text in cap.formulas().items())
+    if file.grid is not None:
+        yield f"{GRID}.programs", file.grid.programs
 
 
 def _record(k: Kernel, file: BufferFile, names: Mapping[str, Size], single: frozenset[str]) -> None:
@@ -210,68 +227,66 @@ def _listed(
 def _rules(file: BufferFile, names: Mapping[str, Size]) -> Iterator[Rule]:
     """The bounds of the sizes, the caps and the grid."""
     for dimension in _dimensions(file):
+        value = dimension.size
         yield in_range(dimension, dimension.name)
         if dimension.multiple_of > 1:
             yield multiple(dimension, dimension.name)
         if dimension.power_of_two:
-            yield _rule(file, f"{dimension.name} power of two", dimension.name, (), _power_of_two, dimension.name)
+            power = at_most(1, value) & equal(pow2(value), value)
+            yield _rule(power_rule(dimension), power, value, "", lambda _: "a power of two", dimension.name)
     for name, size in file.sizes.items():
         if size.formula is not None and (size.most is not None or size.multiple_of > 1):
-            cap = Cap(of=name, most=None if size.most is None else str(size.most), multiple_of=size.multiple_of)
-            yield _cap(file, f"{name} range", cap, names)
+            most = None if size.most is None else str(size.most)
+            yield _cap(f"{name} range", Cap(of=name, most=most, multiple_of=size.multiple_of), names)
     for name, cap in file.caps.items():
-        yield _cap(file, name, cap, names)
+        yield _cap(name, cap, names)
     if file.grid is not None:
-        most = file.grid.max
-
-        def launched(count: int, _: Mapping[str, int]) -> tuple[bool, str]:
-            return 0 <= count <= most, f"at most {most:,} programs"
-
-        yield _rule(file, GRID, file.grid.programs, _over(names, file.grid.programs), launched)
+        expected = f"at most {file.grid.max:,} programs"
+        programs = _expression(file.grid.programs, names)
+        launched = within(0, programs, file.grid.max)
+        yield _rule(GRID, launched, programs, file.grid.programs, lambda _: expected)
 
 
-def _cap(file: BufferFile, name: str, cap: Cap, names: Mapping[str, Size]) -> Rule:
+def power_rule(dimension: Dimension) -> str:
+    """Return the name of the rule that a dim is a power of two."""
+    return f"{dimension.name} power of two"
+
+
+def _cap(name: str, cap: Cap, names: Mapping[str, Size]) -> Rule:
     """The rule of a bound on a formula."""
+    value = _expression(cap.of, names)
+    least, most = (None if text is None else _expression(text, names) for text in (cap.least, cap.most))
+    bounds = [
+        *([at_most(least, value)] if least is not None else []),
+        *([at_most(value, most)] if most is not None else []),
+        *([equal(mod(value, cap.multiple_of), 0)] if cap.multiple_of > 1 else []),
+    ]
 
-    def bounded(value: int, sizes: Mapping[str, int]) -> tuple[bool, str]:
-        least, most = (None if text is None else formula(text).value(sizes) for text in (cap.least, cap.most))
+    def expected(dims: Mapping[str, int]) -> str:
         words = [
-            *([f"at least {least:,}"] if least is not None else []),
-            *([f"at most {most:,}"] if most is not None else []),
+            *([f"at least {least.bind(dims):,}"] if least is not None else []),
+            *([f"at most {most.bind(dims):,}"] if most is not None else []),
             *([f"a multiple of {cap.multiple_of}"] if cap.multiple_of > 1 else []),
         ]
-        ok = (least is None or value >= least) and (most is None or value <= most) and value % cap.multiple_of == 0
-        return ok, " and ".join(words) + (f" ({cap.reason})" if cap.reason else "")
+        return " and ".join(words) + (f" ({cap.reason})" if cap.reason else "")
 
-    texts = [text for text in (cap.of, cap.least, cap.most) if text is not None]
-    return _rule(file, name, cap.of, _over(names, *texts), bounded)
-
-
-def _power_of_two(value: int, _: Mapping[str, int]) -> tuple[bool, str]:
-    return value > 0 and not value & (value - 1), "a power of two"
-
-
-def _over(names: Mapping[str, Size], *texts: str) -> tuple[str, ...]:
-    """The sizes that can be given and that formulas depend on."""
-    return tuple(sorted({n for text in texts for word in formula(text).names for n in names[word].names()}))
+    return _rule(name, all_of(*bounds), value, "" if cap.of in names else cap.of, expected)
 
 
 def _rule(
-    file: BufferFile,
     name: str,
+    condition: Condition,
+    value: Size,
     text: str,
-    over: tuple[str, ...],
-    holds: Callable[[int, Mapping[str, int]], tuple[bool, str]],
+    expected: Callable[[Mapping[str, int]], str],
     parameter: str = "",
 ) -> Rule:
-    """A rule about the value of a formula: `holds` says, with all sizes, if it is right and which values are."""
+    """The rule that a condition holds where the dims are known; it shows the value, and the formula if it has one."""
 
-    def test(call: Call, _: Chip) -> Outcome:
+    def texts(call: Call, _: Chip) -> Texts:
         if len(call.dims) < len(call.operator.dims):
-            return Outcome(ok=True, expected=UNKNOWN, given=UNKNOWN)
-        sizes = _sizes(file, call.dims)
-        value = formula(text).value(sizes)
-        ok, expected = holds(value, sizes)
-        return Outcome(ok, expected, f"{value:,}" if text in sizes else f"{text} = {value:,}")
+            return Texts(UNKNOWN, UNKNOWN)
+        return Texts(expected(call.dims), f"{f'{text} = ' if text else ''}{value.bind(call.dims):,}")
 
-    return Rule(name, PARAM_INVALID, test, parameter or name, over)
+    known = sorted({fact.name for fact in facts_of(condition)})
+    return Rule(name, None, (unknown(*known) | condition) if known else condition, parameter or name, texts)
