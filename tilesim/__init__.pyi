@@ -18,10 +18,10 @@ from .errors import Unsupported as Unsupported
 from .execution import aclnn as aclnn
 from .execution.run import Run as Run
 from .execution.run import run as run
-from .feasibility.buffer_verdict import BuffersVerdict as BuffersVerdict
-from .feasibility.buffer_verdict import check_buffers as check_buffers
+from .feasibility.verdict import BuffersVerdict as BuffersVerdict
 from .feasibility.verdict import Verdict as Verdict
 from .feasibility.verdict import check as check
+from .feasibility.verdict import check_buffers as check_buffers
 from .measured.compare import Comparison as Comparison
 from .measured.compare import compare as compare
 from .measured.validate import Validation as Validation

@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands import answered, refused, runner
 from tilesim.cli.tables import shown
-from tilesim.feasibility.buffer_verdict import check_buffers
+from tilesim.feasibility.verdict import check_buffers
 
 CONV = ("masked_causal_conv1d_backward", "S=512", "B=4", "H=1024", "W=3")
 CHIP = ("--chip", "ascend950pr")
@@ -134,8 +134,10 @@ def test_buffers_of_a_file(tilesim, tmp_path):
     path = tmp_path / "gather.toml"
     path.write_text(GATHER, encoding="utf-8")
     text = answered(tilesim("check", path, "--chip", "ascend910b3"), 1)
-    assert text.startswith("overflow: gather on ascend910b3: BLOCK=48000\nneeds 384,000 B of ub, has 196,608 B")
-    assert "BLOCK = 24,576, the largest (16,384 as a power of two)" in text
+    assert text.startswith(
+        "overflow: gather on ascend910b3, float32: BLOCK=48000\nneeds 384,000 B of ub, has 196,608 B"
+    )
+    assert "BLOCK = 24576, the largest (16384 as a power of two)" in text
     assert "24,576" in text
     for words in (("BLOCK=24576",), ("--set", "BLOCK=24576")):
         assert answered(tilesim("check", path, "--chip", "ascend910b3", *words)).startswith("caution: ")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadChip, BadInput
-from tilesim.feasibility import buffer_file
-from tilesim.feasibility.buffer_verdict import check_buffers
-from tilesim.feasibility.formula import formula
+from tilesim.feasibility.verdict import check_buffers
+from tilesim.operators import buffer_file
+from tilesim.operators.formula import formula
 
 ROWS = {
     "name": "rows",
@@ -36,8 +36,8 @@ def test_the_example_of_the_documentation_is_a_file(tmp_path):
     verdict = check_buffers(path, "ascend910b3")
     assert verdict.ok
     assert verdict.sizes == {"N": 8192, "BLOCK": 1024, "trips": 8}
-    assert verdict.needs[0].needed_bytes == 1024 * 2 * 2 + 1024 * 4 + 4096
-    assert verdict.needs[0].available_bytes == 176947
+    assert verdict.tightest.left_bytes == 1024 * 2 * 2 + 1024 * 4 + 4096
+    assert verdict.tightest.right_bytes == 176947
     assert any("19,661 B of 196,608 B of ub are kept back" in note for note in verdict.notes)
 
 
@@ -45,8 +45,8 @@ def test_sizes_can_be_given_in_place_of_defaults():
     small, large = (check_buffers(ROWS, "ascend910b3", {"rows": rows}) for rows in ("8", 64))
     assert small.verdict == "fits"
     assert large.verdict == "overflow"
-    assert large.needs[0].needed_bytes == 64 * 1024 * (2 * 2 + 4)
-    assert large.needs[0].available_bytes == 196352 - 8192
+    assert large.tightest.left_bytes == 64 * 1024 * (2 * 2 + 4)
+    assert large.tightest.right_bytes == 196352 - 8192
 
 
 def test_the_message_says_what_when_and_how_much():
@@ -56,22 +56,22 @@ def test_the_message_says_what_when_and_how_much():
         " 4,194,304 of 1,505,280): x 262,144 B (50 %), x32 262,144 B (50 %)"
     )
     assert [str(remedy) for remedy in verdict.remedies] == [
-        "rows = 22, the largest (16 as a power of two)",
-        "H = 352, the largest (256 as a power of two)",
+        "rows = 22, the largest for H = 1024 (16 as a power of two)",
+        "H = 352, the largest for rows = 64 (256 as a power of two)",
         "memory.ub.size_bytes = 532736, 336,128 B more",
     ]
 
 
 def test_dtype_of_the_file_can_be_given():
     file = {"buffers": {"x": {"shape": [16]}, "y": {"shape": [16], "dtype": "int8"}}}
-    assert check_buffers(file, "ascend910b3").needs[0].needed_bytes == 64 + 32
-    assert check_buffers(file, "ascend910b3", dtype="bf16").needs[0].needed_bytes == 32 + 32
+    assert check_buffers(file, "ascend910b3").tightest.left_bytes == 64 + 32
+    assert check_buffers(file, "ascend910b3", dtype="bf16").tightest.left_bytes == 32 + 32
 
 
 def test_rows_are_padded_unless_the_file_says_otherwise():
     def needs(**more):
         buffer = {"shape": [10, 3], **more}
-        return check_buffers({"buffers": {"x": buffer}}, "ascend910b3").needs[0].needed_bytes
+        return check_buffers({"buffers": {"x": buffer}}, "ascend910b3").tightest.left_bytes
 
     assert needs() == 10 * 32
     assert needs(align=1) == 10 * 12
@@ -136,16 +136,16 @@ def test_json_has_the_words_of_check():
         {
             "phase": None,
             "memory": "ub",
-            "text": "x 262144 + x32 262144 <= 188160 bytes",
+            "text": "2·H·rows <= 47040 words",
             "left_bytes": 524288,
             "right_bytes": 188160,
             "slack_bytes": -336128,
         }
     ]
     assert data["limits"] == {"rows": 22, "H": 352}
-    assert data["buffers"][0]["shape"] == "64 x 1024"
+    assert data["buffers"][0]["shape"] == "[rows, H]"
     assert data["remedies"][0] == {
-        "text": "rows = 22, the largest (16 as a power of two)",
+        "text": "rows = 22, the largest for H = 1024 (16 as a power of two)",
         "given": {"rows": 22},
         "chip": None,
         "override": {},
@@ -156,8 +156,8 @@ def test_json_has_the_words_of_check():
 def test_bytes_are_those_of_an_aligned_allocation(width, rows, slots, dtype):
     item = {"int8": 1, "float16": 2, "float32": 4}[dtype]
     file = {"buffers": {"x": {"shape": [rows, width], "dtype": dtype, "slots": slots}}}
-    need = check_buffers(file, "ascend950pr").needs[0]
-    assert need.needed_bytes == slots * rows * -(-width * item // 32) * 32
+    need = check_buffers(file, "ascend950pr").tightest
+    assert need.left_bytes == slots * rows * -(-width * item // 32) * 32
     assert (need.slack_bytes >= 0) is check_buffers(file, "ascend950pr").ok
 
 
@@ -231,8 +231,8 @@ def test_a_value_that_is_none_is_told_with_all_else(key, value, problem):
 @pytest.mark.parametrize(
     ("sizes", "problem"),
     [
-        ({"rwos": 1}, "'rwos' is not a size to be given; did you mean 'rows'?"),
-        ({"rows": "many"}, "rows is 'many', must be a whole number"),
+        ({"rwos": 1}, "'rwos' is not a key; did you mean 'rows'?"),
+        ({"rows": "many"}, "rows=many is not a whole number"),
         ({"H": 10}, "x.shape[1] = H/4 is 2.5, not a whole number; round with ceil() or floor()"),
     ],
 )
@@ -245,11 +245,11 @@ def test_sizes_that_are_none(sizes, problem):
 
 def test_a_size_without_a_default_must_be_given():
     file = {"sizes": {"rows": {"multiple_of": 16}}, "buffers": {"x": {"shape": ["rows"]}}}
-    assert problems_of(file) == ("rows is missing: it has no default",)
+    assert problems_of(file) == ("rows is missing: give rows=...",)
     assert check_buffers(file, "ascend910b3", {"rows": 32}).ok
     refused = check_buffers(file, "ascend910b3", {"rows": 33})
     assert refused.verdict == "refused"
-    assert refused.culprit == "rows divides: expected a multiple of 16, given 33"
+    assert refused.culprit == "rows multiple: expected a multiple of 16, given 33"
 
 
 @pytest.mark.parametrize("text", ["", "x =", "[buffers]\n"])

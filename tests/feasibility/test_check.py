@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilesim.chip.loading import chips_shipped, load_chip
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import findings
-from tilesim.feasibility.remedies import UB_KEY, greatest
+from tilesim.feasibility.limits import greatest
 from tilesim.feasibility.verdict import check, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.operators.shapes import TensorSpec
@@ -25,7 +25,7 @@ DIMS = {"B": 1, "S": 4096, "C": 4, "H": 2560, "R": 320}
 
 
 def sized(cores, ub_size_bytes):
-    return PR.override({"cores.vector": cores, UB_KEY: ub_size_bytes})
+    return PR.override({"cores.vector": cores, "memory.ub.size_bytes": ub_size_bytes})
 
 
 def again(verdict, remedy):
@@ -147,7 +147,7 @@ def test_a_verdict_says_who_is_to_blame():
     assert sizes == sorted(sizes, reverse=True)
     assert [r.text for r in verdict.remedies] == [
         "H = 4800, the largest for C = 4, R = 320",
-        f"{UB_KEY} = 254656, 704 B more",
+        "memory.ub.size_bytes = 254656, 704 B more",
     ]
 
 

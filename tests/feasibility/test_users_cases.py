@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilesim.chip.loading import load_chip
-from tilesim.feasibility.buffer_verdict import check_buffers
+from tilesim.feasibility.verdict import check_buffers
 
 CASES = tomllib.loads((Path(__file__).parent / "data" / "users_cases.toml").read_text(encoding="utf-8"))["case"]
 NOT_OF_THE_FILE = {"id", "source", "assumed", "chip", "set", "expect"}
@@ -23,9 +23,9 @@ def test_the_answer_is_the_one_that_is_known(case):
     expect, verdict = case["expect"], verdict_of(case)
     assert verdict.verdict == expect["verdict"]
     assert verdict.ok is (expect["verdict"] in ("fits", "caution"))
-    worst = verdict.needs[0] if verdict.needs else None
-    assert expect.get("needs", worst and worst.needed_bytes) == (worst and worst.needed_bytes)
-    assert expect.get("has", worst and worst.available_bytes) == (worst and worst.available_bytes)
+    worst = verdict.tightest
+    assert expect.get("needs", worst and worst.left_bytes) == (worst and worst.left_bytes)
+    assert expect.get("has", worst and worst.right_bytes) == (worst and worst.right_bytes)
     assert expect.get("over", worst and -worst.slack_bytes) == (worst and -worst.slack_bytes)
     for name, value in expect.get("largest", {}).items():
         limit = verdict.limit(name)
@@ -73,7 +73,7 @@ def test_the_largest_size_fits_and_the_next_one_does_not(case):
         for name, size in file["sizes"].items()
     }
     chip = load_chip(case["chip"]).override(case.get("set", {}))
-    for limit in verdict_of(case).limits:
+    for limit in verdict_of(case).size_limits:
         if limit.limited and limit.largest is not None:
             assert check_buffers(file, chip, {limit.name: limit.largest}).ok
             assert not check_buffers(file, chip, {limit.name: limit.largest + limit.multiple_of}).ok

@@ -8,7 +8,7 @@ from tests.sample_calls import OPERATORS, cases, kinds, small
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadOperator
 from tilesim.feasibility.evaluate import kernel_of
-from tilesim.feasibility.remedies import largest
+from tilesim.feasibility.limits import largest
 from tilesim.kernels.rows import LONG, WHOLE, Parts
 from tilesim.operators.binding import bind
 from tilesim.operators.calls import resized

@@ -6,8 +6,7 @@ import pytest
 
 from tilesim.analysis.search import search
 from tilesim.chip.loading import load_chip
-from tilesim.feasibility.buffer_verdict import check_buffers
-from tilesim.feasibility.verdict import check, verdict_of
+from tilesim.feasibility.verdict import check, check_buffers, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.operators.status import PARAM_INVALID
 from tilesim.ops import load_operator, operators_shipped

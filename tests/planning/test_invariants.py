@@ -77,7 +77,7 @@ def test_inequalities_equal_an_aligned_allocation(name, chip, dtype, sizes):
                 kept = sum(r.bytes for r in one.kernel.reserves.values()) if space == "ub" else 0
                 statics = sum(bytes_of(b, phase.sizes) for b in one.kernel.statics) if space == "ub" else 0
                 memory = one.chip.memory.on_chip(space)
-                whole = memory.size_bytes if one.kernel.counted_from == "size" else memory.visible_bytes
+                whole = memory.size_bytes if "ub" in one.kernel.whole_memories else memory.visible_bytes
                 budget = whole if space == "ub" else memory.visible_bytes
                 assert limit.right_bytes(phase.sizes) == budget - kept - statics
         lie_apart(one, phase)

@@ -160,11 +160,12 @@ def test_results_with_tables_say_what_their_screens_say():
     fits, overflow, empty, refused, swept, long, _, odd, compared, nothing, validated, none = (
         Tree(one._repr_html_()).words for one in RESULTS[-12:]
     )
-    assert fits.startswith("fits: buffers on ascend910b3 rows=8 H=1024 memory used needs [B] has [B] ub 33%")
-    for said in (RESULTS[-11].culprit, "rows = 23, the largest", "267%", "buffers, 1", "2 x 64 x 1024 float32"):
+    assert fits.startswith("fits: buffers on Ascend910B3, float32 rows=8 H=1024 ub: at the smallest tiles 65,536 of")
+    assert "rows 8 1 23" in fits
+    for said in (RESULTS[-11].culprit, "rows = 23, the largest", "267%", "2 x [rows, H] float32"):
         assert said in overflow
     assert "nothing is launched" in empty
-    assert "H = 1, the largest" in refused
+    assert "What would pass (checked): H = 1" in refused
     assert swept.startswith("glu_backward at 2 points X = 1024")
     assert "and 40 more rows" in long
     assert odd.count(EVIL) == 4

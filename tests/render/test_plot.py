@@ -17,7 +17,7 @@ from tilesim.chip.loading import load_chip
 from tilesim.cli import app
 from tilesim.errors import BadInput
 from tilesim.feasibility.evaluate import passes
-from tilesim.feasibility.remedies import largest
+from tilesim.feasibility.limits import largest
 from tilesim.kernels.composites import load_as, store_as
 from tilesim.operators.binding import bind
 from tilesim.operators.calls import resized

@@ -44,7 +44,7 @@ class Answer:
 
 
 def answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None) -> Answer:
-    """Return the answer of a verdict, with a plan wherever the vendor launches one.
+    """Return the answer of a verdict, with a plan wherever the vendor launches one; a file of buffers has none.
 
     Tiles by hand that do not fit have a verdict of their own. Raises BadInput for tiles that the chip cannot have.
     """
@@ -60,6 +60,8 @@ def fitting_answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None, 
 
 
 def _answer(verdict: Verdict, tiles: Mapping[str, int] | None, base: Plan | None) -> Answer:
+    if not verdict.call.operator.has_instructions:
+        return Answer(verdict)
     try:
         return Answer(verdict, plan_of(verdict, tiles) if base is None else replan_of(verdict, base))
     except TilesimError as error:

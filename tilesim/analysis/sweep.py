@@ -67,8 +67,9 @@ def sweep(
     """The table of every point of a grid: verdict, tightest inequality and slack, tiles, cores, cycles, time, bound.
 
     Any value of `given` may be several: a list, a range or a text such as "16:4800:16" (stop included) or "4,8"; of a
-    tensor a list of shapes. `set` varies figures of the chips in the same way. Without `times` only the check is made,
-    about a thousand points a second. The last axis runs fastest; what is not varied has no column.
+    tensor a list of shapes. `set` varies figures of the chips in the same way. Without `times`, and for a file of
+    buffers, only the check is made, about a thousand points a second. The last axis runs fastest; what is not varied
+    has no column.
 
     >>> table = sweep("glu_backward", {"self": [(64, 512), (64, 511)]}, chips="ascend950pr", times=False)
     >>> table["verdict"]
@@ -77,6 +78,7 @@ def sweep(
     Raises BadInput, with all problems of all points, before anything is computed.
     """
     operator = load_operator(op)
+    times = times and operator.has_instructions
     listed = list(chips) if isinstance(chips, Sequence) and not isinstance(chips, str) else [chips]
     axes = axes_of(operator, {**mapping(operator, "given", given), **options})
     dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
@@ -147,7 +149,7 @@ def cells_of(answer: Answer, *, times: bool = True) -> list[Cell]:
     tightest = verdict.tightest
     cells: list[Cell] = [
         verdict.verdict,
-        f"{tightest.phase}: {tightest.memory}" if tightest else None,
+        f"{tightest.phase}: {tightest.memory}".removeprefix(": ") if tightest else None,
         tightest.slack_bytes if tightest else None,
     ]
     if times:

@@ -61,9 +61,9 @@ def whatif_of(verdict: Verdict, settings: Mapping[str, Any], tiles: Mapping[str,
         rows.append([*(values[key] for key in keys), *cells[:place], more, *cells[place:]])
     columns = [*(Column(key, unit_of(key)) for key in keys), *head[:place], change, *head[place:]]
     sizes = ", ".join(f"{name} = {value}" for name, value in call.dims.items())
-    as_it_is = f"{base.time_us:,.1f} us" if base.time_us is not None else base.verdict.culprit
+    as_it_is = f"{base.time_us:,.1f} us" if base.time_us is not None else base.verdict.culprit or base.verdict.verdict
     notes = [f"{sizes}, {call.dtype}{by_hand_text(tiles)}", f"{base_chip.name} as it is: {as_it_is}"]
-    notes += accuracy_notes([(call, base_chip)])
+    notes += accuracy_notes([(call, base_chip)]) if call.operator.has_instructions else []
     return table_of(f"{call.operator.name} on {base_chip.name}", columns, rows, notes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -126,6 +127,7 @@ def chips_shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _shipped().glob("*.toml")))
 
 
+@functools.cache
 def load_shipped(name: str) -> Chip | None:
     """The chip of that name that comes with the package, whatever other directories there are; None without one."""
     return _from_toml(_shipped() / f"{name.lower()}.toml") if name.lower() in chips_shipped() else None

@@ -26,7 +26,11 @@ T = TypeVar("T")
 
 OperatorName = Annotated[
     str,
-    typer.Argument(metavar="OP", help="An operator by name, or path/to/file.py:name.", show_default=False),
+    typer.Argument(
+        metavar="OP",
+        help="An operator by name, path/to/file.py:name, or a file of buffers, path/to/file.toml.",
+        show_default=False,
+    ),
 ]
 Words = Annotated[
     list[str] | None,
@@ -161,12 +165,21 @@ class CallQuestion(ChipQuestion):
     def call_and_chip(self, given: Mapping[str, Any] | None = None) -> tuple[Call, Chip]:
         """Return the call and the chip, `given` being known of the call already. Raises BadInput with all problems."""
         problems = Problems()
-        chip = problems.result_of(self.load_chip)
-        call = _call_of(self.op, self.words, self.dtype, given or {}, problems)
+        words, changes = self._words_and_changes()
+        chip = problems.result_of(lambda: chip_of(self.chip, changes, self.chips))
+        call = _call_of(self.op, words, self.dtype, given or {}, problems)
         problems.refuse()
         if chip is None or call is None:
             raise AssertionError
         return call, chip
+
+    def _words_and_changes(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the words and the changes of the chip; --set takes sizes of a file of buffers too, without a dot."""
+        words, changes = self.words or (), self.changes or ()
+        if not self.op.lower().endswith(".toml"):
+            return words, changes
+        sizes = [pair for pair in changes if "." not in pair.partition("=")[0]]
+        return [*words, *sizes], [pair for pair in changes if pair not in sizes]
 
 
 @dataclass(frozen=True, kw_only=True)

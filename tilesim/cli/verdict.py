@@ -12,7 +12,8 @@ from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent
 from tilesim.cli.group import EXIT_NO, EXIT_YES
 from tilesim.errors import TilesimError
 from tilesim.feasibility.inequalities import EvaluatedInequality
-from tilesim.feasibility.verdict import BufferUse, Verdict
+from tilesim.feasibility.limits import SizeLimit
+from tilesim.feasibility.verdict import BuffersVerdict, BufferUse, Verdict
 from tilesim.operators.binding import in_words
 from tilesim.text import TIED
 
@@ -56,10 +57,39 @@ def show(verdict: Verdict, *, rules: bool = False, everything: bool = False) -> 
     if verdict.inequalities:
         _inequalities(verdict, everything=everything)
         _buffers(verdict.buffers, everything=everything)
+    _sizes([limit for limit in verdict.size_limits if everything or _tells(limit)])
     if verdict.remedies:
         heading("what would pass (checked)")
         for remedy in verdict.remedies:
             line(f"  {remedy}")
+
+
+def _tells(limit: SizeLimit) -> bool:
+    """Whether a size is limited, from above or from below, or needs bytes."""
+    return limit.limited or limit.scaling_bytes > 0 or limit.least > limit.multiple_of
+
+
+def _sizes(limits: Sequence[SizeLimit]) -> None:
+    """Print the values that sizes and tiles can have, and the bytes that depend on them."""
+    if not limits:
+        return
+    heading("sizes and tiles, each with the others as they are; bytes at the given value")
+    numbers = ("given", "least", "largest", "power of two", "fixed bytes", "scaling bytes")
+    columns = (TextColumn("size", prose=True), *(TextColumn(name, number=True) for name in numbers), TextColumn("of"))
+    rows = [
+        (
+            limit.name,
+            limit.given,
+            limit.least,
+            "no limit" if not limit.limited else "none" if limit.largest is None else limit.largest,
+            "" if limit.power_of_two is None else limit.power_of_two,
+            limit.fixed_bytes,
+            limit.scaling_bytes,
+            limit.memory,
+        )
+        for limit in limits
+    ]
+    table(columns, rows)
 
 
 def title(verdict: Verdict) -> None:
@@ -79,7 +109,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     limit = _limiting(verdict)
     if verdict.ok and limit is not None:
         spare = f"{size(limit.slack_bytes)} to spare of {size(limit.right_bytes)}"
-        yield "limited by", f"{limit.memory} in phase '{limit.phase}': {spare}"
+        yield "limited by", f"{limit.place}: {spare}"
     status = verdict.status
     if verdict.call.operator.api:
         if status is not None:
@@ -90,6 +120,12 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "tiling says", f"{verdict.tiling_check} ({verdict.tiling_parameter})"
     if verdict.limits:
         yield "largest", _limits(verdict.limits)
+    yield from (("note", note) for note in verdict.notes if note != verdict.note)
+    if isinstance(verdict, BuffersVerdict):
+        if verdict.programs is not None:
+            yield "programs", f"{verdict.programs:,}"
+        if verdict.file.source:
+            yield "source", verdict.file.source
     if verdict.on.overridden:
         yield "set by hand", overridden_text(verdict)
     guesses = guessed_sizes(verdict)
@@ -176,7 +212,7 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
     table(columns, rows, ["red" if b.slack_bytes < 0 else "" for b in shown])
     if rest:
         memories = ", ".join(dict.fromkeys(b.memory for b in rest))
-        spare = min(b.slack_bytes / b.right_bytes for b in rest)
+        spare = min(b.slack_bytes / max(b.right_bytes, 1) for b in rest)
         line(
             f"and {several(len(rest), 'inequality', 'inequalities')} of {memories} that no dim enters, each with "
             f"{percent(spare)} or more to spare: --all"

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tilesim.chip.chip import Chip
+from tilesim.errors import BadInput
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, inequalities
 from tilesim.operators.calls import nonempty_call, unknown_sizes
-from tilesim.operators.operator import Call, Finding
+from tilesim.operators.operator import Call, Finding, Rule
 from tilesim.operators.rules import rules_of
+from tilesim.program.isa import SPACES
 from tilesim.program.recorder import Kernel
 
 
 def findings(call: Call, chip: Chip) -> list[Finding]:
     """What every rule says, in the vendor's order, after the rule that the chip is a product of the operator."""
-    return [rule.apply(call, chip) for rule in rules_of(call.operator)]
+    return [finding_of(rule, call, chip) for rule in rules_of(call.operator)]
+
+
+def finding_of(rule: Rule, call: Call, chip: Chip) -> Finding:
+    """Return what a rule says. Raises BadInput where the sizes make it divide by 0."""
+    try:
+        return rule.apply(call, chip)
+    except ZeroDivisionError:
+        raise BadInput(call.operator.name, [f"the rule '{rule.name}' divides by 0"]) from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -60,10 +70,31 @@ def undecided(call: Call, chip: Chip) -> list[str]:
 
 def passes(call: Call, chip: Chip) -> bool:
     """Whether every size is known and every rule and every inequality holds."""
+    return obeys(call, chip) and fits(call, chip)
+
+
+def obeys(call: Call, chip: Chip, *, without: Collection[str] = ()) -> bool:
+    """Whether every size is known and every rule holds, but for those whose names are in `without`."""
     if len(call.dims) < len(call.operator.dims):
         return False
-    rules = rules_of(call.operator)
-    return all(rule.apply(call, chip).ok for rule in rules) and all(b.slack_bytes >= 0 for b in balances(call, chip))
+    try:
+        return all(rule.name in without or finding_of(rule, call, chip).ok for rule in rules_of(call.operator))
+    except BadInput:  # a size that follows from others has no value
+        return False
+
+
+def fits(call: Call, chip: Chip) -> bool:
+    """Whether every inequality holds."""
+    try:
+        return all(b.slack_bytes >= 0 for b in balances(call, chip))
+    except BadInput:
+        return False
+
+
+def of_memories(sides: Iterable[EvaluatedInequality]) -> list[EvaluatedInequality]:
+    """The inequalities of real memories; what an operator keeps back may be used to the last byte."""
+    spaces = {space for some in SPACES.values() for space in some}
+    return [b for b in sides if b.memory in spaces]
 
 
 @functools.lru_cache(maxsize=256)

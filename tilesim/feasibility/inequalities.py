@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilesim.chip.chip import Chip
 from tilesim.program.buffers import Buffer
 from tilesim.program.isa import SPACES
-from tilesim.program.recorder import Kernel, Phase
+from tilesim.program.recorder import Kernel, Phase, Reserve
 from tilesim.program.sizes import ZERO, Env, Size
 
 WORD_BYTES = 4
@@ -98,20 +98,27 @@ def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
 
 
 def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
-    """Bytes of a memory that a phase may use; of the unified buffer, less the static buffers and what is kept back."""
+    """Bytes of a memory that a phase may use: those that count, less the static buffers and those kept back."""
+    whole = counted_bytes(kernel, chip, memory)
+    statics = (-b.bytes for b in kernel.statics if b.space == memory)
+    return sum(statics, Size.of(whole - sum(r.bytes_of(whole) for r in reserves_of(kernel, memory))))
+
+
+def counted_bytes(kernel: Kernel, chip: Chip, memory: str) -> int:
+    """Bytes of a memory that a kernel counts on: all that there is, or all that the platform shows."""
     table = chip.memory.on_chip(memory)
-    if memory != "ub":
-        return Size.of(table.visible_bytes)
-    whole = table.size_bytes if kernel.counted_from == "size" else table.visible_bytes
-    kept = sum(r.bytes for r in kernel.reserves.values())
-    return sum((-b.bytes for b in kernel.statics), Size.of(whole - kept))
+    return table.size_bytes if memory in kernel.whole_memories else table.visible_bytes
+
+
+def reserves_of(kernel: Kernel, memory: str) -> list[Reserve]:
+    """The parts of a memory that a kernel keeps back."""
+    return [reserve for reserve in kernel.reserves.values() if reserve.memory == memory]
 
 
 def budget_parameters(kernel: Kernel, memory: str) -> tuple[str, ...]:
     """Keys of the chip that the budget of a memory rests on."""
     stated = (f"memory.{memory}.size_bytes",)
-    by_size = memory == "ub" and kernel.counted_from == "size"
-    return stated if by_size else (*stated, f"memory.{memory}.reserved_bytes")
+    return stated if memory in kernel.whole_memories else (*stated, f"memory.{memory}.reserved_bytes")
 
 
 def _pool(phase: Phase, name: str, minimum: Mapping[str, int]) -> Inequality:
@@ -136,6 +143,11 @@ class EvaluatedInequality:
     def memory(self) -> str:
         """The memory, or the pool that the operator keeps back."""
         return self.inequality.memory
+
+    @property
+    def place(self) -> str:
+        """The memory and the phase in words, `ub in phase 'norm'`."""
+        return f"{self.memory} in phase '{self.phase}'" if self.phase else self.memory
 
     @property
     def text(self) -> str:

@@ -1,30 +1,26 @@
-"""What would pass: the largest value of each dim, and changes that turn a no into a yes. Every one has been checked."""
+"""Changes that turn a no into a yes. Every one has been checked."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from tilesim.chip.chip import Chip
-from tilesim.chip.loading import chips_shipped, load_chip
+from tilesim.chip.loading import chips_shipped, load_shipped
 from tilesim.errors import BadChip
-from tilesim.feasibility.evaluate import exists, kernel_of, limits_of, passes
+from tilesim.feasibility.evaluate import fits, limits_of, obeys, of_memories, passes
 from tilesim.feasibility.inequalities import EvaluatedInequality
+from tilesim.feasibility.limits import first_of, greatest, size_limit, size_limits
+from tilesim.operators.buffer_operator import GRID, BufferOperator, buffer_operator
 from tilesim.operators.calls import nonempty_call, resized, retensored
 from tilesim.operators.operator import Call, Dimension, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec
-from tilesim.program.recorder import Kernel
-from tilesim.program.sizes import Size
 from tilesim.program.units import BLOCK_BYTES
 
-UNLIMITED = 2**40
-"""A dim that may be this large has no limit that matters."""
-UB_MOST_BYTES = 2**24
-"""No larger unified buffer is looked for."""
-UB_KEY = "memory.ub.size_bytes"
+MOST_BYTES: Final = 2**24
+"""The largest memory that is looked for."""
 
 
 @dataclass(frozen=True)
@@ -48,98 +44,16 @@ class Remedy:
         return {"text": self.text, "given": given, "chip": self.chip or None, "override": dict(self.override)}
 
 
-def greatest(holds: Callable[[int], bool], start: int, step: int, most: int) -> int | None:
-    """The largest start + n * step up to about `most` for which `holds` is true, None if not even `start` is.
-
-    `holds` must not become true again after it became false. `most` itself is returned where nothing stops before it.
-
-    >>> greatest(lambda h: 13 * h <= 62432, 16, 16, 2**40)
-    4800
-    """
-    if not holds(start):
-        return None
-    width = 1
-    while holds(start + width * step):
-        width *= 2
-        if start + width * step > most:
-            return most
-    low, high = width // 2, width
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(start + middle * step) else (low, middle)
-    return start + low * step
-
-
-def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
-    """The largest value of a dim for which the rules and inequalities about it hold, the other dims as they are.
-
-    None if no value is; UNLIMITED if nothing limits it.
-    """
-    call = nonempty_call(call)
-    rules = [rule for rule in rules_of(call.operator) if dim.name in rule.over]
-    others = {name: value for name, value in call.dims.items() if name != dim.name}
-    slacks: dict[Kernel | None, list[Size]] = {}
-
-    def holds(value: int) -> bool:
-        changed = resized(call, {dim.name: value})
-        kernel = kernel_of(changed, chip) if exists(call, chip) else None
-        if kernel not in slacks:  # another size may mean another kernel, with inequalities of its own
-            slacks[kernel] = [
-                (i.right - i.left).substitute({**i.minimum, **others})
-                for i in limits_of(changed, chip)
-                if dim.name in i.left.names() | i.right.names()
-            ]
-        fits = all(slack.bind({dim.name: value}) >= 0 for slack in slacks[kernel])
-        return fits and all(rule.apply(changed, chip).ok for rule in rules)
-
-    return greatest(holds, first_of(dim), dim.multiple_of, UNLIMITED)
-
-
-def first_of(dim: Dimension) -> int:
-    """The smallest value that a dim may have, at least 1."""
-    least = max(dim.least, 1)
-    return -(-least // dim.multiple_of) * dim.multiple_of
-
-
-def limits(call: Call, chip: Chip) -> dict[str, int | None]:
-    """The largest value of every dim that something limits, the other dims as they are; None where no value passes."""
-    if len(call.dims) < len(call.operator.dims):
-        return {}
-    dims = [d for d in call.operator.dims if d.most is None or d.most > d.least]
-    found = {d.name: largest(call, chip, d) for d in dims}
-    return {name: value for name, value in found.items() if value != UNLIMITED} | tile_limits(call, chip)
-
-
-def tile_limits(call: Call, chip: Chip) -> dict[str, int | None]:
-    """The largest tile that each phase with one tile has room for, by "phase.tile", however long its axis is."""
-    found: dict[str, int | None] = {}
-    call = nonempty_call(call)
-    env = call.env
-    for inequality in limits_of(call, chip):
-        names = list(inequality.minimum)
-        if len(names) != 1 or names[0] not in inequality.left.names():
-            continue
-        (name,), key = names, f"{inequality.phase}.{names[0]}"
-        step = inequality.minimum[name]
-        slack = (inequality.right - inequality.left).substitute(env)
-        value = greatest(_room(slack, name), step, step, UNLIMITED)
-        before = found.get(key)
-        found[key] = value if before is None or value is None else min(before, value)
-    return found
-
-
-def _room(slack: Size, tile: str) -> Callable[[int], bool]:
-    return lambda elements: bool(slack.bind({tile: elements}) >= 0)
-
-
 def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]) -> list[Remedy]:
     """Every remedy that was found and checked, the smallest change first."""
     found = [
         *_tensors(call, chip, broken),
         *_options(call, chip, broken),
         *_dims(call, chip, broken, failing),
+        *_two_sizes(call, chip),
+        *_single_slots(call, chip, failing),
         *_chips(call, chip),
-        *_unified_buffer(call, chip, broken, failing),
+        *_larger_memory(call, chip, broken, failing),
     ]
     return list({remedy.text: remedy for remedy in found}.values())
 
@@ -152,27 +66,53 @@ def _dims(
         return
     names = {finding.name for finding in broken}
     over = {n for rule in rules_of(call.operator) if rule.name in names for n in rule.over}
+    over |= {finding.parameter for finding in broken}
     over |= {n for b in failing for n in b.inequality.left.names() | b.inequality.right.names()}
     nearest: dict[str, int] = {}
     enough = False
     for dim in call.operator.dims:
         if dim.name not in over:
             continue
-        given, top = call.dims[dim.name], largest(call, chip, dim)
-        if top is None:
+        given, values = call.dims[dim.name], _legal_values(call, chip, dim)
+        if not values:
             continue
-        below = given // dim.multiple_of * dim.multiple_of
-        values = sorted({min(max(v, first_of(dim)), top) for v in (below, below + dim.multiple_of)})
         nearest[dim.name] = min(values, key=lambda value, given=given: abs(value - given))  # type: ignore[misc]
         for value in values:
             if value != given and passes(resized(call, {dim.name: value}), chip):
                 enough = True
-                partners = _partners(call, chip, dim.name)
-                rest = f", the largest{' for ' if partners else ''}{partners}" if first_of(dim) < value == top else ""
-                yield Remedy(f"{dim.name} = {value}{rest}", {dim.name: value})
+                yield Remedy(f"{dim.name} = {value}{_bound_text(call, chip, dim, value)}", {dim.name: value})
     changed = {name: value for name, value in nearest.items() if value != call.dims[name]}
     if not enough and len(changed) > 1 and passes(resized(call, changed), chip):
         yield Remedy(", ".join(f"{name} = {value}" for name, value in changed.items()), changed)
+
+
+def _legal_values(call: Call, chip: Chip, dim: Dimension) -> list[int]:
+    """The values of a dim next to the given one, below and above, that its limits allow."""
+    limit = size_limit(call, chip, dim)
+    top = limit.power_of_two if dim.power_of_two and limit.limited else limit.largest
+    if limit.limited and top is None:
+        return []
+    given = limit.given
+    if dim.power_of_two:
+        below = 1 << (max(given, 1).bit_length() - 1)
+        above = 2 * below
+    else:
+        below = given // dim.multiple_of * dim.multiple_of
+        above = below + dim.multiple_of
+    bounded = (max(value, limit.least) for value in (below, above))
+    return sorted({value if top is None else min(value, top) for value in bounded})
+
+
+def _bound_text(call: Call, chip: Chip, dim: Dimension, value: int) -> str:
+    """The words for a value that is the largest or the least that a dim can have."""
+    limit = size_limit(call, chip, dim)
+    top = limit.power_of_two if dim.power_of_two else limit.largest
+    if first_of(dim) < value == top:
+        partners = _partners(call, chip, dim.name)
+        listed = isinstance(call.operator, BufferOperator) and limit.power_of_two not in (None, value)
+        power = f" ({limit.power_of_two} as a power of two)" if listed else ""
+        return f", the largest{' for ' if partners else ''}{partners}{power}"
+    return ", the least" if first_of(dim) < value == limit.least else ""
 
 
 def _partners(call: Call, chip: Chip, name: str) -> str:
@@ -220,36 +160,77 @@ def _options(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Reme
 def _chips(call: Call, chip: Chip) -> Iterator[Remedy]:
     """The shipped chips that take the call as it is."""
     for name in chips_shipped():
-        if name != chip.name and passes(call, _shipped(name)):
+        other = load_shipped(name)
+        if other is not None and name != chip.name and passes(call, other):
             yield Remedy(f"chip {name}", chip=name)
 
 
-def _unified_buffer(
+def _larger_memory(
     call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]
 ) -> Iterator[Remedy]:
-    """The smallest unified buffer that would be enough."""
+    """The smallest size that would be enough, of the memory that is too small if it is only one."""
     if not (failing or any(f.parameter == "platform" and f.status for f in broken)):
         return
-    size = chip.memory.ub.size_bytes
-    missing = max((-b.slack_bytes for b in failing if b.memory == "ub"), default=0)
+    short = {b.memory: -b.slack_bytes for b in reversed(of_memories(failing))} or {"ub": 0}
+    if len(short) > 1:
+        return
+    ((memory, missing),) = short.items()
+    key = f"memory.{memory}.size_bytes"
+    size = chip.memory.on_chip(memory).size_bytes
 
     def enough(size_bytes: int) -> bool:
         try:
-            return passes(call, chip.override({UB_KEY: size_bytes}))
+            return passes(call, chip.override({key: size_bytes}))
         except BadChip:
             return False
 
     guess = size + -(-missing // BLOCK_BYTES) * BLOCK_BYTES
     if not (missing and enough(guess) and not enough(guess - BLOCK_BYTES)):
         start = -(-size // BLOCK_BYTES) * BLOCK_BYTES
-        if not enough(UB_MOST_BYTES):
+        if not enough(MOST_BYTES):
             return
-        last = greatest(lambda s: not enough(s), start, BLOCK_BYTES, UB_MOST_BYTES)
+        last = greatest(lambda s: not enough(s), start, BLOCK_BYTES, MOST_BYTES)
         guess = start if last is None else last + BLOCK_BYTES
     if enough(guess):
-        yield Remedy(f"{UB_KEY} = {guess}, {guess - size:,} B more", override={UB_KEY: guess})
+        yield Remedy(f"{key} = {guess}, {guess - size:,} B more", override={key: guess})
 
 
-@functools.cache
-def _shipped(name: str) -> Chip:
-    return load_chip(name)
+def _two_sizes(call: Call, chip: Chip) -> Iterator[Remedy]:
+    """Two sizes in place of one that the grid wants larger than the buffers allow."""
+    op = call.operator
+    grid = next((rule for rule in rules_of(op) if rule.name == GRID), None)
+    if not isinstance(op, BufferOperator) or grid is None:
+        return
+    for dim in op.dims:
+        limit = size_limit(call, chip, dim) if dim.name in grid.over else None
+        if limit is None or limit.power_of_two is None or limit.largest is None:
+            continue
+        if limit.least <= (limit.power_of_two if dim.power_of_two else limit.largest):  # one size can be both
+            continue
+        large, small = max(limit.least, limit.given), limit.power_of_two
+        launched, inner = (resized(call, {dim.name: value}) for value in (large, small))
+        if obeys(launched, chip) and obeys(inner, chip, without={GRID}) and fits(inner, chip):
+            yield Remedy(
+                f"two sizes in place of {dim.name}: {large} for the grid ({op.programs(launched.dims):,} programs) and,"
+                f" in a loop inside, {small} for the buffers",
+                {dim.name: large, f"{dim.name}_SUB": small},
+            )
+
+
+def _single_slots(call: Call, chip: Chip, failing: Sequence[EvaluatedInequality]) -> Iterator[Remedy]:
+    """One slot in place of several, of as few buffers of a file as it takes, and how large sizes can be then."""
+    op = call.operator
+    if not isinstance(op, BufferOperator):
+        return
+    env = call.env
+    slots = {buffer: int(buffer.slot_count.bind(env)) for b in failing for buffer, _ in b.inequality.terms}
+    several = sorted((b for b, count in slots.items() if count > 1), key=lambda b: -int(b.bytes.bind(env)))
+    for count in range(1, len(several) + 1):
+        single = buffer_operator(op.file, frozenset(buffer.name for buffer in several[:count]))
+        changed = replace(call, operator=single)
+        if passes(changed, chip):
+            tops = [limit for limit in size_limits(changed, chip) if limit.largest and limit.scaling_bytes]
+            then = ", ".join(f"{limit.name} up to {limit.largest}" for limit in tops)
+            names = ", ".join(f"{buffer.name} ({slots[buffer]})" for buffer in several[:count])
+            yield Remedy(f"one slot in place of several for {names}" + (f"; then {then}" if then else ""))
+            return

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, findings, kernel_of
-from tilesim.feasibility.inequalities import EvaluatedInequality
-from tilesim.feasibility.remedies import Remedy, limits, remedies
+from tilesim.feasibility.evaluate import balances, findings, kernel_of, of_memories
+from tilesim.feasibility.inequalities import EvaluatedInequality, counted_bytes, reserves_of
+from tilesim.feasibility.limits import SizeLimit, size_limits
+from tilesim.feasibility.remedies import Remedy, remedies
 from tilesim.late_binding import Shown
-from tilesim.operators.binding import Given, bind
+from tilesim.operators.binding import Given, bind, parse
+from tilesim.operators.buffer_file import BufferFile, load_buffers
+from tilesim.operators.buffer_operator import BufferOperator, buffer_operator
 from tilesim.operators.calls import nonempty_call, unknown_sizes
 from tilesim.operators.operator import Call, Finding, Operator
 from tilesim.operators.status import SUCCESS, Status
 from tilesim.ops import load_operator
-from tilesim.program import isa
 from tilesim.program.buffers import Buffer
 from tilesim.program.recorder import Kernel
 from tilesim.program.signatures import text
 
-CAUTION_BYTES: Final = 256
-"""A shape that fits with less slack than this is near enough to the edge to say so."""
 CULPRIT_BUFFERS: Final = 3
-"""As many buffers does the culprit name."""
+"""The number of buffers that the culprit names."""
+
+EVERY_PHASE: Final = "every phase"
+"""The phase of a buffer that lives in all of them."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,27 @@ class Verdict(Shown):
         return ""
 
     @functools.cached_property
+    def notes(self) -> tuple[str, ...]:
+        """The note, the sizes of which no value is enough, and the bytes that are kept back."""
+        proven = [limit for limit in self.size_limits if limit.proof]
+        scaling = [limit for limit in self.size_limits if limit.scaling_bytes]
+        # A size that the full memory does not depend on proves nothing where another one helps.
+        proofs = [limit.proof for limit in (scaling or proven[:1]) if limit.proof]
+        return tuple(note for note in (self.note, *proofs, *self._kept_back()) if note)
+
+    def _kept_back(self) -> Iterator[str]:
+        """The bytes that the operator keeps back of each memory."""
+        if not self.inequalities:
+            return
+        kernel = kernel_of(self.nonempty_call, self.on)
+        for memory in dict.fromkeys(b.memory for b in of_memories(self.inequalities)):
+            reserves, whole = reserves_of(kernel, memory), counted_bytes(kernel, self.on, memory)
+            kept = sum(reserve.bytes_of(whole) for reserve in reserves)
+            reasons = "; ".join(reserve.reason for reserve in reserves if reserve.reason)
+            if kept:
+                yield f"{kept:,} B of {whole:,} B of {memory} are kept back" + (f": {reasons}" if reasons else "")
+
+    @functools.cached_property
     def nonempty_call(self) -> Call:
         """The call whose inequalities it has: without tiles by hand, the one with axes of 1 for those without elements.
 
@@ -115,27 +139,39 @@ class Verdict(Shown):
     @property
     def tightest(self) -> EvaluatedInequality | None:
         """The inequality of a memory with the least slack."""
-        return min(_of_memories(self.inequalities), key=lambda b: b.slack_bytes, default=None)
+        return min(of_memories(self.inequalities), key=lambda b: b.slack_bytes, default=None)
 
     @functools.cached_property
     def buffers(self) -> tuple[BufferUse, ...]:
         """Every buffer, the largest first."""
         env = self.nonempty_call.env
+        phases: dict[Buffer, list[EvaluatedInequality]] = {}
+        for b in self.inequalities:
+            for buffer, _ in b.inequality.terms:
+                phases.setdefault(buffer, []).append(b)
         rows = [
-            _use(buffer, b.phase, b.memory, size.bind({**b.inequality.minimum, **env}), b.right_bytes)
-            for b in self.inequalities
-            for buffer, size in b.inequality.terms
+            _use(buffer, sides[0].phase if len(sides) == 1 else EVERY_PHASE, sides[0], env)
+            for buffer, sides in phases.items()
         ]
         if self.inequalities:
-            visible = self.on.memory.ub.visible_bytes
             statics = kernel_of(self.nonempty_call, self.on).statics
-            rows += [_use(buffer, "every phase", buffer.space, buffer.bytes.bind(env), visible) for buffer in statics]
+            visible = self.on.memory.ub.visible_bytes
+            rows += [_row(buffer, EVERY_PHASE, buffer.space, env, visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 
     @functools.cached_property
+    def size_limits(self) -> tuple[SizeLimit, ...]:
+        """The values that each dim and each tile can have, the others as they are, and the bytes that depend on it."""
+        return size_limits(self.call, self.on) if self.verdict != "unsupported" else ()
+
+    def limit(self, name: str) -> SizeLimit:
+        """Return the limit of one dim, or of a tile as "phase.tile". Raises KeyError."""
+        return {limit.name: limit for limit in self.size_limits}[name]
+
+    @property
     def limits(self) -> Mapping[str, int | None]:
-        """The largest value of each dim that something limits, the others as given, and the largest tile of a phase."""
-        return limits(self.call, self.on) if self.verdict != "unsupported" else {}
+        """The largest value of each dim and each tile that something limits; None where no value passes."""
+        return {limit.name: limit.largest for limit in self.size_limits if limit.limited}
 
     @functools.cached_property
     def remedies(self) -> tuple[Remedy, ...]:
@@ -159,14 +195,23 @@ class Verdict(Shown):
             return str(self.broken[0])
         if not self.failing:
             return ""
-        worst = self.failing[0]
-        mine = [row for row in self.buffers if (row.phase, row.memory) == (worst.phase, worst.memory)]
-        parts = ", ".join(f"{row.name} {row.bytes:,} B" for row in mine[:CULPRIT_BUFFERS])
-        rest = f" and {len(mine) - CULPRIT_BUFFERS} more" if len(mine) > CULPRIT_BUFFERS else ""
-        return (
-            f"phase '{worst.phase}' needs {worst.left_bytes:,} B of {worst.memory}, has {worst.right_bytes:,} B"
-            f" ({-worst.slack_bytes:,} B too many): {parts}{rest}"
-        )
+        return self._needs(self.failing[0])
+
+    def _needs(self, b: EvaluatedInequality, *, detailed: bool = False) -> str:
+        """An inequality that fails, with both numbers and the largest buffers; with percent and bits if detailed."""
+        env = {**b.inequality.minimum, **self.nonempty_call.env}
+        sizes = sorted(((int(size.bind(env)), buffer.name) for buffer, size in b.inequality.terms), key=lambda s: -s[0])
+        excess = f"{-b.slack_bytes:,} B too many"
+        if detailed:
+            percent = f", {-100 * b.slack_bytes / b.right_bytes:.1f} %" if b.right_bytes > 0 else ""
+            excess += f"{percent}; in bits {8 * b.left_bytes:,} of {8 * b.right_bytes:,}"
+        parts = [
+            f"{name} {size:,} B" + (f" ({100 * size / b.left_bytes:.0f} %)" if detailed else "")
+            for size, name in sizes[:CULPRIT_BUFFERS]
+        ]
+        more = f" and {len(sizes) - CULPRIT_BUFFERS} more" if len(sizes) > CULPRIT_BUFFERS else ""
+        phase = f"phase '{b.phase}' needs" if b.phase else "needs"
+        return f"{phase} {b.left_bytes:,} B of {b.memory}, has {b.right_bytes:,} B ({excess}): {', '.join(parts)}{more}"
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data, under the names of the command line's --json."""
@@ -189,6 +234,7 @@ class Verdict(Shown):
             "tiling_parameter": self.tiling_parameter or None,
             "culprit": self.culprit,
             "note": self.note or None,
+            "notes": list(self.notes),
             "tiles": dict(self.tiles),
             "rules": [
                 {
@@ -203,7 +249,7 @@ class Verdict(Shown):
             ],
             "inequalities": [
                 {
-                    "phase": b.phase,
+                    "phase": b.phase or None,
                     "memory": b.memory,
                     "text": b.text,
                     "left_bytes": b.left_bytes,
@@ -214,12 +260,80 @@ class Verdict(Shown):
             ],
             "buffers": [vars(row) for row in self.buffers],
             "limits": dict(self.limits),
+            "sizes": [limit.to_json() for limit in self.size_limits],
             "remedies": [remedy.to_json() for remedy in self.remedies],
         }
 
     def __str__(self) -> str:
         """One line: the verdict, and the culprit if there is one."""
         return f"{self.operator} on {self.chip}: {self.verdict}" + (f": {self.culprit}" if self.culprit else "")
+
+
+@dataclass(frozen=True)
+class BuffersVerdict(Verdict):
+    """The answer of `check_buffers`: a Verdict on a file of buffers, whose status is None, since nothing is called."""
+
+    @property
+    def file(self) -> BufferFile:
+        """The file."""
+        return self._operator.file
+
+    @functools.cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Every size, those that follow from others too, in the order of the file."""
+        return self._operator.sizes_of(self.call.dims)
+
+    @functools.cached_property
+    def programs(self) -> int | None:
+        """The number of programs of a launch, None if the file states none."""
+        return self._operator.programs(self.call.dims)
+
+    @property
+    def _operator(self) -> BufferOperator:
+        operator = self.call.operator
+        if not isinstance(operator, BufferOperator):
+            raise TypeError(f"{operator.name} is no file of buffers")
+        return operator
+
+    @functools.cached_property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of a verdict, and that a grid is empty."""
+        return (*super().notes, *(["empty: nothing is launched"] if self.programs == 0 else []))
+
+    @property
+    def culprit(self) -> str:
+        """Every rule and every inequality that does not hold, with the excess in bytes, percent and bits."""
+        return "; ".join([*map(str, self.broken), *(self._needs(b, detailed=True) for b in self.failing)])
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data, with every size of the file and the number of programs."""
+        return {**super().to_json(), "dims": dict(self.sizes), "programs": self.programs}
+
+
+@checked
+def check_buffers(
+    source: str | Path | Mapping[str, Any] | BufferFile,
+    chip: Chip | str | Path,
+    sizes: Mapping[str, int | str] | None = None,
+    *,
+    dtype: str | None = None,
+) -> BuffersVerdict:
+    """Return the verdict on the buffers of a TOML file, or of a mapping of the same form, on a chip.
+
+    `sizes` replaces defaults, `dtype` the file's.
+
+    >>> gather = {"sizes": {"BLOCK": 48000}, "buffers": {"x": {"shape": ["BLOCK"], "slots": 2}}, "counted_from": "size"}
+    >>> verdict = check_buffers(gather, "ascend910b3")
+    >>> verdict.verdict, verdict.failing[0].left_bytes, verdict.limit("BLOCK").largest
+    ('overflow', 384000, 24576)
+
+    Raises BadInput, with all problems at once, for what is no file, key, size or chip.
+    """
+    operator = buffer_operator(load_buffers(source))
+    words = [f"{name}={value}" for name, value in (sizes or {}).items() if isinstance(value, str)]
+    numbers = {name: value for name, value in (sizes or {}).items() if not isinstance(value, str)}
+    call = bind(operator, {**numbers, **parse(operator, words)}, dtype=dtype)
+    return cast("BuffersVerdict", verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)))
 
 
 @checked
@@ -246,9 +360,9 @@ def verdict_of(call: Call, chip: Chip) -> Verdict:
         raise BadInput(call.operator.name, unknown)
     sides = balances(call, chip)
     overflow = any(b.slack_bytes < 0 for b in sides)
-    near = any(b.slack_bytes < CAUTION_BYTES for b in _of_memories(sides))
+    near = any(b.slack_bytes < call.operator.caution_bytes for b in of_memories(sides))
     if broken:
-        nothing = any(rule.status is None for rule in broken)
+        nothing = call.operator.has_instructions and any(rule.status is None for rule in broken)
         verdict, status = ("unsupported", None) if nothing else ("refused", broken[0].status)
     elif overflow:
         verdict, status = "overflow", call.operator.overflow
@@ -256,7 +370,10 @@ def verdict_of(call: Call, chip: Chip) -> Verdict:
         verdict, status = ("caution" if near else "fits"), SUCCESS
     failed = [*broken, *(f for rule in call.operator.tiling_only_rules if not (f := rule.apply(call, chip)).ok)]
     tiled = min(((rule.tiling, rule.parameter) for rule in failed if rule.tiling), default=((0, ""), ""))
-    return Verdict(
+    kind: type[Verdict] = Verdict
+    if isinstance(call.operator, BufferOperator):
+        kind, status = BuffersVerdict, None
+    return kind(
         ok=verdict in ("fits", "caution"),
         verdict=verdict,
         status=status,
@@ -275,16 +392,15 @@ def verdict_of(call: Call, chip: Chip) -> Verdict:
     )
 
 
-def _of_memories(sides: list[EvaluatedInequality] | tuple[EvaluatedInequality, ...]) -> list[EvaluatedInequality]:
-    """The inequalities of real memories; what an operator keeps back may be used to the last byte."""
-    spaces = {space for some in isa.SPACES.values() for space in some}
-    return [b for b in sides if b.memory in spaces]
+def _use(buffer: Buffer, phase: str, b: EvaluatedInequality, env: Mapping[str, Any]) -> BufferUse:
+    """A buffer of an inequality."""
+    return _row(buffer, phase, b.memory, {**b.inequality.minimum, **env}, b.right_bytes)
 
 
-def _use(buffer: Buffer, phase: str, memory: str, size_bytes: int, available_bytes: int) -> BufferUse:
+def _row(buffer: Buffer, phase: str, memory: str, env: Mapping[str, Any], available_bytes: int) -> BufferUse:
+    size_bytes, slots = int(buffer.bytes.bind(env)), int(buffer.slot_count.bind(env))
     share = size_bytes / available_bytes if available_bytes > 0 else 1.0
-    shape = text(buffer.allocated)
-    return BufferUse(buffer.name, phase, memory, buffer.dtype, shape, buffer.slots, size_bytes, share)
+    return BufferUse(buffer.name, phase, memory, buffer.dtype, text(buffer.allocated), slots, size_bytes, share)
 
 
 def _status(status: Status | None) -> dict[str, Any] | None:

@@ -170,7 +170,7 @@ def _tells(axes: Iterable[frozenset[str]], known: set[str], wanted: set[str], sh
 
 
 def nonempty_call(call: Call) -> Call:
-    """The call with no dim below its least or below 1."""
-    least = {d.name: max(d.least, 1) for d in call.operator.dims}
+    """The call with no dim below its least or, where the kernel computes, below 1."""
+    least = {d.name: max(d.least, 1 if call.operator.has_instructions else 0) for d in call.operator.dims}
     changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}
     return resized(call, changes) if changes else call

@@ -26,6 +26,8 @@ from tilesim.program.sizes import ONE, Size, dim
 
 INPUT: Final = "input"
 OUTPUT: Final = "output"
+CAUTION_BYTES: Final = 256
+"""The slack below which a memory that suffices is near enough to the edge to say so."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Dimension:
     multiple_of: int = 1
     default: int | None = None
     """Its value where none is given."""
+    power_of_two: bool = False
+    """Whether it must be a power of two."""
 
     @property
     def size(self) -> Size:
@@ -354,6 +358,8 @@ class Operator:
     """What an output may differ from the reference."""
     fused: Operator | None = None
     """The same as one kernel on every product, where some compose it of other operators; for comparison only."""
+    caution_bytes: int = CAUTION_BYTES
+    """The slack below which a call that fits is a caution [bytes]."""
     vendor_counters: Callable[[Work], Mapping[str, int]] | None = None
     """Counters of the vendor's kernel, where that is public, and by how much one run of an instruction moves each."""
 
@@ -394,6 +400,11 @@ class Operator:
         return {d.name: d for d in self.dims}
 
     @property
+    def has_instructions(self) -> bool:
+        """Whether the kernel computes; a file of buffers has no tensors, and a kernel without instructions."""
+        return bool(self.tensors)
+
+    @property
     def products(self) -> tuple[str, ...]:
         """The chip families that have the operator."""
         return tuple(self.dtypes)
@@ -418,7 +429,7 @@ class Operator:
                 problems += [f"tensor '{t.name}' has the shape '{t.shape}', in which '{n}' is no dim" for n in unknown]
             if t.option and t.option not in {o.name for o in self.options}:
                 problems.append(f"tensor '{t.name}' belongs to '{t.option}', which is no option")
-        if self.lead not in {t.name for t in self.tensors}:
+        if self.tensors and self.lead not in {t.name for t in self.tensors}:
             problems.append(f"lead is '{self.lead}', which is no tensor")
         if self.split and self.split not in {a.name for a in self.attributes}:
             problems.append(f"split is '{self.split}', which is no attribute")
@@ -435,7 +446,7 @@ class Operator:
 
     def reading_order(self) -> Iterator[str]:
         """The tensors in the order in which shapes are believed: the lead first, outputs last."""
-        yield self.lead
+        yield from (t.name for t in self.tensors if t.name == self.lead)
         yield from (t.name for t in self.tensors if t.role == INPUT and t.name != self.lead)
         yield from (t.name for t in self.tensors if t.role != INPUT and t.name != self.lead)
 

@@ -63,8 +63,10 @@ def rules_of(op: Operator) -> tuple[Rule, ...]:
     An operator that states none has those that its tensors and dims declare. A kernel is recorded on the promise that
     sizes are counts, that a dim is not below its least and that it is a multiple, and only for the dtypes of the
     operator, so those are rules whether they are stated or not; where a rule is stated about the range of every dim,
-    those are about sizes too.
+    those are about sizes too. An operator without tensors states all its rules.
     """
+    if not op.tensors:
+        return tuple(rule.of(op) for rule in op.rules)
     rules = [rule.of(op) for rule in tuple(op.rules) or tuple(_declared(op))]
     stated = {rule.name for rule in rules}
     limited = {name for rule in rules for name in rule.over}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tilesim.arguments import checked
 from tilesim.errors import BadInput, BadOperator, did_you_mean
+from tilesim.operators.buffer_file import load_buffers
+from tilesim.operators.buffer_operator import buffer_operator
 from tilesim.operators.operator import Operator
 from tilesim.program.author import line_of
 
@@ -23,7 +25,7 @@ def operators_shipped() -> tuple[str, ...]:
 
 @checked
 def load_operator(source: str | Path | Operator) -> Operator:
-    """The operator that `source` names: one that comes with the package, or `path/to/file.py:name` of your own.
+    """Return the operator that `source` names: a shipped one, `path/to/file.py:name` or `path/to/buffers.toml`.
 
     The name after the colon may be left out where the file has one operator. Raises BadInput for a name or file that is
     not there, BadOperator with the line for a file that cannot be run.
@@ -31,6 +33,8 @@ def load_operator(source: str | Path | Operator) -> Operator:
     if isinstance(source, Operator):
         return source
     source = str(source)
+    if source.lower().endswith(".toml"):
+        return buffer_operator(load_buffers(source))
     path, name = _split(source)
     if path is not None:
         return _from_file(path, name)

@@ -155,7 +155,7 @@ def kernel(k: Kernel) -> None:
 
 def keep_back(k: Kernel) -> None:
     """Reserve what the document's capacity numbers leave out, and the channel pool."""
-    k.counted_from = "size"
+    k.whole_memories = ("ub",)
     k.reserve("scratch", 4096, "reduction and broadcast scratch, 16-bit channel rows of a token")
     k.reserve("scalars", 64, "two scalar blocks")
     for name, (size_bytes, reason) in RESERVED_BY_FAMILY.get(k.family, {}).items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
-from tilesim.errors import DoesNotFit, Refused, TilesimError, Unsupported
+from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported
 from tilesim.feasibility.evaluate import limits_of
 from tilesim.feasibility.inequalities import Inequality, budget
 from tilesim.feasibility.verdict import Verdict, verdict_of
@@ -216,6 +216,8 @@ def plan_of(
 
     Raises what `plan` raises.
     """
+    if not verdict.call.operator.has_instructions:
+        raise BadInput(verdict.operator, ["a file of buffers has no instructions, so it is checked but not planned"])
     if verdict.status is None or verdict.status.code:
         raise refusal(verdict)
     call, chip, kernel = verdict.call, verdict.on, verdict.kernel

@@ -86,7 +86,12 @@ class Buffer:
     @functools.cached_property
     def bytes(self) -> Size:
         """Bytes of all slots."""
-        return self.slot_bytes * self.slots
+        return self.slot_bytes * self.slot_count
+
+    @property
+    def slot_count(self) -> Size:
+        """The number of slots."""
+        return Size.of(self.slots)
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> View:
         return view(self)[key]

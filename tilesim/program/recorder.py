@@ -13,9 +13,11 @@ broadcasting, an uninitialised read, a wrong memory, a buffer written both in a 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tilesim.errors import BadOperator
 from tilesim.program.author import caller
@@ -287,20 +289,27 @@ def _buffer(target: Target, where: str) -> Buffer:
 
 @dataclass(frozen=True)
 class Reserve:
-    """Bytes of unified buffer that the operator keeps back from its buffers, as a pool with its own inequality."""
+    """Bytes of a memory that the operator keeps back from its buffers, as a pool with its own inequality.
+
+    A `share` of the memory, from 0 to 1, is kept back beside the `bytes`.
+    """
 
     name: str
     bytes: int
     reason: str
+    memory: str = "ub"
+    share: Fraction = Fraction(0)
+
+    def bytes_of(self, whole_bytes: int) -> int:
+        """Return the bytes that it keeps back of a memory of `whole_bytes`."""
+        return self.bytes + math.ceil(whole_bytes * self.share)
 
 
 @dataclass(eq=False)
 class Kernel:
     """What is launched once: phases in order with a sync of all cores between, workspace, and what is kept back.
 
-    `counted_from` says whether the reserves come off the stated size of the unified buffer or off what the platform
-    shows of it. `family` and `registers` are the chip's, for reserves and slots that differ; values and shapes never
-    depend on them.
+    `family` and `registers` are the chip's, for reserves and slots that differ; values and shapes never depend on them.
     """
 
     name: str
@@ -311,7 +320,8 @@ class Kernel:
     variant: Hashable = ""
     registers: int = 0
     """Vector registers of a core; 0 where vector instructions work on the unified buffer."""
-    counted_from: str = "visible"
+    whole_memories: tuple[str, ...] = ()
+    """Memories whose stated size counts, not the part that the platform shows; reserves come off that."""
     where: str = ""
     """file:line of the operator, for instructions that no line of the author records."""
     route: str = "kernel"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilesim.chip.chip import Chip
 from tilesim.feasibility.evaluate import kernel_of
-from tilesim.feasibility.inequalities import EvaluatedInequality, budget
+from tilesim.feasibility.inequalities import EvaluatedInequality, budget, counted_bytes, reserves_of
 from tilesim.feasibility.verdict import Verdict
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program.buffers import Buffer
@@ -95,8 +96,12 @@ def needed(verdict: Verdict, balance: EvaluatedInequality) -> MemoryMap:
     statics = [(b, b.bytes) for b in kernel.statics] if balance.memory == "ub" else []
     for buffer, size in (*statics, *balance.inequality.terms):
         bytes_ = int(size.bind(env))
-        kind = kinds.get(buffer, "unused")
-        taken.append(MapBlock(buffer.name, kind, offset, bytes_, buffer.slots, buffer.dtype, _shape(buffer, env)))
+        kind = kinds.get(buffer, "unused" if call.operator.has_instructions else "work")
+        taken.append(
+            MapBlock(
+                buffer.name, kind, offset, bytes_, int(buffer.slot_count.bind(env)), buffer.dtype, _shape(buffer, env)
+            )
+        )
         offset += bytes_
     return _completed(phase, balance.memory, taken, verdict.on, env)
 
@@ -120,7 +125,7 @@ def kinds_of(phase: Phase) -> dict[Buffer, str]:
     return kinds | dict.fromkeys(phase.kernel.statics, "static")
 
 
-def _completed(phase: Phase, memory: str, taken: list[MapBlock], chip: Any, sizes: Mapping[str, Any]) -> MemoryMap:
+def _completed(phase: Phase, memory: str, taken: list[MapBlock], chip: Chip, sizes: Mapping[str, Any]) -> MemoryMap:
     """The map of the blocks that are taken, with what is free, kept back and hidden behind them."""
     kernel, table = phase.kernel, chip.memory.on_chip(memory)
     statics = sum(int(b.bytes.bind(sizes)) for b in kernel.statics) if memory == "ub" else 0
@@ -130,18 +135,18 @@ def _completed(phase: Phase, memory: str, taken: list[MapBlock], chip: Any, size
     if used < whole:
         blocks.append(MapBlock("free", "free", used, whole - used))
     at = max(used, whole)
-    for name, size in _kept(kernel, memory):
+    for name, size in _kept(kernel, chip, memory):
         blocks.append(MapBlock(name, "kept", at, size))
         at += size
-    rest = table.size_bytes - whole - sum(size for _, size in _kept(kernel, memory))
+    rest = table.size_bytes - whole - sum(size for _, size in _kept(kernel, chip, memory))
     if rest > 0:
         blocks.append(MapBlock("platform", "hidden", at, rest))
     return MemoryMap(phase.name, memory, table.size_bytes, whole, used, tuple(blocks))
 
 
-def _kept(kernel: Kernel, memory: str) -> Iterator[tuple[str, int]]:
-    if memory == "ub":
-        yield from ((name, r.bytes) for name, r in kernel.reserves.items())
+def _kept(kernel: Kernel, chip: Chip, memory: str) -> list[tuple[str, int]]:
+    whole = counted_bytes(kernel, chip, memory)
+    return [(reserve.name, reserve.bytes_of(whole)) for reserve in reserves_of(kernel, memory)]
 
 
 def _shape(buffer: Buffer, sizes: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tilesim.cli.buffers import ENDING, answer_buffers
 from tilesim.cli.question import App, AsJson, CallQuestion
 from tilesim.cli.verdict import answer
 from tilesim.feasibility.verdict import verdict_of
@@ -22,6 +21,4 @@ def check(
     as_json: AsJson = False,
 ) -> int:
     """Say whether a shape fits, what limits it, and what would fit instead; or whether the buffers of a .toml do."""
-    if question.op.endswith(ENDING):
-        return answer_buffers(question, as_json=as_json)
     return answer(verdict_of(*question.call_and_chip()), rules=rules, everything=everything, as_json=as_json)

@@ -13,7 +13,7 @@ from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.feasibility.evaluate import kernel_of, limits_of, passes
 from tilesim.feasibility.inequalities import Inequality
-from tilesim.feasibility.remedies import UNLIMITED, largest
+from tilesim.feasibility.limits import UNLIMITED, largest
 from tilesim.operators.calls import nonempty_call, resized
 from tilesim.operators.operator import Call, Dimension
 from tilesim.planning.plan import Plan
@@ -62,9 +62,8 @@ def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
     spans = {d.name: _span(call, chip, d) for d in (first, second)}
     grid = np.meshgrid(*(np.linspace(0, spans[d.name], POINTS) for d in (first, second)))
     sides = list(_inequalities(call, chip, (first, second), grid))
-    several = any(not here.all() for _, here in sides)  # between two whole numbers it is not known which kernel runs
     reach = _reach(call, first, second)
-    env = _values(call, (first, second), [np.rint(v) for v in grid] if several else grid, sides)
+    env = _values(call, (first, second), grid, sides)
     with styled():
         figure = new_figure(7.2, 4.6)
         axes: Axes = figure.add_subplot()
@@ -99,10 +98,14 @@ def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
             title=f"{call.operator.name} on {chip.soc}: what fits",
         )
         whole_numbers(axes, x=True, y=True)
-        others = ", ".join(f"{n} = {v:,}" for n, v in call.dims.items() if n not in (first.name, second.name))
+        others = [f"{n} = {v:,}" for n, v in call.dims.items() if n not in (first.name, second.name)]
         legend = [shape, *handles]
         figure.legend(
-            handles=legend, loc="outside lower left", ncols=1, title=f"{others}, {call.dtype}", alignment="left"
+            handles=legend,
+            loc="outside lower left",
+            ncols=1,
+            title=", ".join([*others, call.dtype]),
+            alignment="left",
         )
     return figure
 
@@ -126,17 +129,17 @@ def _axes(call: Call, chip: Chip, x: str, y: str) -> tuple[Dimension, Dimension]
 def _values(
     call: Call, dims: Sequence[Dimension], grid: Sequence[Any], sides: Sequence[tuple[Inequality, Any]]
 ) -> dict[str, Any]:
-    """The values of all names on the grid; what the operator computes from dims is computed for every point."""
+    """The values of all names on the grid, at whole numbers; sizes that follow from dims are derived at every point."""
     env: dict[str, Any] = dict(call.env)
-    env |= {d.name: np.maximum(values, 1e-9) for d, values in zip(dims, grid, strict=True)}
+    whole = [np.maximum(np.rint(values).astype(np.int64), 1) for values in grid]
+    env |= {d.name: values for d, values in zip(dims, whole, strict=True)}
     wanted = {n for i, _ in sides for n in i.left.names() | i.right.names()}
     computed = (_reach(call, *dims) - {d.name for d in dims}) & wanted
     if computed:
-        whole = [np.maximum(np.rint(values), 1).astype(int).ravel().tolist() for values in grid]
         names = [d.name for d in dims]
         points = [
             call.operator.derived_sizes({**call.dims, **dict(zip(names, at, strict=True))})
-            for at in zip(*whole, strict=True)
+            for at in zip(*(values.ravel().tolist() for values in whole), strict=True)
         ]
         env |= {name: np.array([p[name] for p in points]).reshape(grid[0].shape) for name in computed}
     return env
@@ -196,7 +199,7 @@ def _draw_lines(axes: Axes, grid: Sequence[Any], lines: dict[str, tuple[str, Any
             axes.contour(*grid, slack, levels=[0], colors=[colour], linestyles=[dashes], linewidths=1.6)
         always = "holds wherever its kernel runs" if np.isnan(slack).any() else "holds everywhere here"
         where = "" if inside else always if not (slack < 0).any() else "holds nowhere here"
-        label = f"{phase}: {text}{f' ({where})' if where else ''}"
+        label = f"{f'{phase}: ' if phase else ''}{text}{f' ({where})' if where else ''}"
         handles.append(Line2D([], [], color=colour, linestyle=dashes, label="\n".join(textwrap.wrap(label, 88))))
     return handles
 

@@ -10,7 +10,7 @@ from typing import Any
 from tilesim.analysis.answer import Answer
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import EvaluatedInequality
-from tilesim.feasibility.remedies import UNLIMITED
+from tilesim.feasibility.limits import UNLIMITED
 from tilesim.feasibility.verdict import Verdict
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.planning.phase_plan import PhasePlan
@@ -78,7 +78,7 @@ def limiting(verdict: Verdict) -> str:
     if tightest is None:
         return "nothing limits it"
     return (
-        f"{tightest.memory} in phase '{tightest.phase}': at the smallest tiles {tightest.left_bytes:,} of"
+        f"{tightest.place}: at the smallest tiles {tightest.left_bytes:,} of"
         f" {tightest.right_bytes:,} B, {tightest.slack_bytes:,} B to spare"
     )
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tilesim.analysis.table import Cell, Column, Table, shown, table_of
-from tilesim.feasibility.buffer_verdict import BuffersVerdict
-from tilesim.feasibility.verdict import Verdict
+from tilesim.feasibility.verdict import BuffersVerdict, Verdict
 from tilesim.measured.compare import Comparison
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.measured.validate import Summary, Validation
@@ -37,7 +36,7 @@ def html(what: object) -> str:
         return _rendered("plan", what.verdict, _plan(what))
     if isinstance(what, Timeline):
         return _rendered("timeline", what.plan.verdict, _timeline(what))
-    if isinstance(what, Table | BuffersVerdict | Comparison | Validation):
+    if isinstance(what, Table | Comparison | Validation):
         return environment().get_template("notebook_tables.html.jinja").render(page=page(what).to_json(), zip=zip)
     raise TypeError(f"{type(what).__name__} is not shown as HTML, only results are")
 
@@ -61,6 +60,9 @@ def _verdict(verdict: Verdict) -> Facts:
     return {
         "status": verdict.status,
         "limiting": limiting(verdict),
+        "notes": [note for note in verdict.notes if note != verdict.note],
+        "programs": verdict.programs if isinstance(verdict, BuffersVerdict) else None,
+        "sizes": verdict.size_limits,
         "largest": [f for f in fits_next(verdict) if f["largest"] is not None],
         "broken": verdict.broken,
         "main": [row for row in rows if row["main"]],
@@ -121,12 +123,10 @@ class Page:
         return {**vars(self), **tables}
 
 
-def page(what: Table | BuffersVerdict | Comparison | Validation) -> Page:
+def page(what: Table | Comparison | Validation) -> Page:
     """The page of a result that is a table or has some."""
     if isinstance(what, Table):
         return Page("plain", what.title, "", what.notes, (), (Table("", what.columns, what.rows),))
-    if isinstance(what, BuffersVerdict):
-        return _buffers(what)
     return _comparison(what) if isinstance(what, Comparison) else _validation(what)
 
 
@@ -144,50 +144,6 @@ def drawn(table: Table) -> dict[str, Any]:
     ]
     more = len(table) - MOST_ROWS
     return {"title": table.title, "heads": heads, "rows": rows, "more": several(more, "more row") if more > 0 else ""}
-
-
-def _buffers(verdict: BuffersVerdict) -> Page:
-    memories = table_of(
-        "",
-        (Column("memory"), Column("phase"), Column("used", SHARE), Column("needs", "B"), Column("has", "B")),
-        [
-            (n.memory, n.phase, n.needed_bytes / max(n.available_bytes, 1), n.needed_bytes, n.available_bytes)
-            for n in verdict.needs
-        ],
-    )
-    sizes = table_of(
-        "sizes, each with the others as they are",
-        (*map(Column, ("size", "given", "least", "largest", "power of two")), Column("scaling", "B")),
-        [
-            (
-                one.name,
-                one.given,
-                one.least,
-                "no limit" if not one.limited else "none" if one.largest is None else one.largest,
-                one.power_of_two,
-                one.scaling_bytes,
-            )
-            for one in verdict.limits
-        ],
-    )
-    buffers = table_of(
-        f"buffers, {len(verdict.buffers)}",
-        (*map(Column, ("buffer", "phase", "memory", "holds")), Column("bytes")),
-        [
-            (b.name, b.phase, b.memory, f"{f'{b.slots} x ' if b.slots > 1 else ''}{b.shape} {b.dtype}".strip(), b.bytes)
-            for b in verdict.buffers
-        ],
-    )
-    programs = () if verdict.programs is None else (f"programs: {verdict.programs:,}",)
-    return Page(
-        verdict.verdict if verdict.ok else "no",
-        f"{verdict.verdict}: {verdict.name} on {verdict.chip}",
-        " ".join(f"{name}={value}" for name, value in verdict.sizes.items()),
-        (*([verdict.culprit] if verdict.culprit else []), *verdict.notes, *programs),
-        tuple(map(str, verdict.remedies)),
-        (memories, sizes) if verdict.limits else (memories,),
-        (buffers,),
-    )
 
 
 def _comparison(made: Comparison) -> Page:

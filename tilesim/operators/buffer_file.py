@@ -1,4 +1,4 @@
-"""A file of buffers: what a kernel of your own keeps on chip, in numbers and named sizes.
+"""A file of buffers: the buffers that a kernel keeps on chip, in numbers and named sizes.
 
     name = "row sum"
     counted_from = "size"             # the whole memory, as a compiler counts it; else what the platform shows of it
@@ -56,16 +56,15 @@ from pydantic import (
 
 from tilesim.chip.tables import Count, CountOrZero, Frozen
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.feasibility.formula import formula
+from tilesim.operators.formula import formula
+from tilesim.operators.operator import CAUTION_BYTES
 from tilesim.program.dtypes import dtype_named
 from tilesim.pydantic_errors import problems_of
 
 GRID_MOST: Final = 65535
-"""What a launch takes at most. Source: the programming guide of triton-ascend, limit of coreDim."""
+"""The most programs of a launch. Source: the programming guide of triton-ascend, limit of coreDim."""
 LEAST_SLOTS: Final = 1
-"""A buffer is there at least once."""
-CAUTION_BYTES: Final = 256
-"""What fits with less to spare is near enough to the edge to say so."""
+"""The fewest slots of a buffer."""
 
 
 def _written(value: object, info: ValidationInfo) -> object:
@@ -73,13 +72,13 @@ def _written(value: object, info: ValidationInfo) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f'is {value!r}, must be a whole number or a formula such as "2*H"')  # noqa: TRY004  (pydantic's)
     try:
-        made = formula(str(value))
-        if not made.names:
-            made.value({})
+        names = formula(str(value)).names
+        if not names:
+            formula(str(value)).value({})
     except BadInput as error:
         raise ValueError("; ".join(error.problems)) from None
-    sizes = (info.context or {}).get(_SIZES, made.names)
-    unknown = [_unknown(word, sizes) for word in sorted(made.names - set(sizes))]
+    sizes = (info.context or {}).get(_SIZES, names)
+    unknown = [_unknown(word, sizes) for word in sorted(names - set(sizes))]
     if unknown:
         raise ValueError("; ".join([f"{value}: {unknown[0]}", *unknown[1:]]))
     return str(value)
@@ -89,8 +88,7 @@ def _at_least(least: int) -> AfterValidator:
     """Raises ValueError for a formula without names that is less; where it has names, it depends on the sizes."""
 
     def checked(text: str) -> str:
-        made = formula(text)
-        if not made.names and made.value({}) < least:
+        if not formula(text).names and formula(text).value({}) < least:
             raise ValueError(f"is {text}, must be at least {least}")
         return text
 
@@ -120,7 +118,7 @@ Extent = Annotated[Written, _at_least(0)]
 Dtype = Annotated[str, BeforeValidator(_canonical)]
 """A dtype by any of its names."""
 _SIZES: Final = "sizes"
-"""Where the context of a validation has the names of all sizes."""
+"""The key of a validation's context under which the names of all sizes are."""
 Space = Literal["ub", "l1", "l0a", "l0b", "l0c"]
 """A memory of one core."""
 
@@ -131,7 +129,7 @@ class NamedSize(Frozen):
     default: int | None = None
     """Its value where none is given."""
     formula: Written | None = None
-    """How it follows from other sizes."""
+    """The formula by which it follows from other sizes."""
     least: CountOrZero = 1
     """It is at least this."""
     most: Count | None = None
@@ -141,7 +139,7 @@ class NamedSize(Frozen):
     power_of_two: bool = False
     """It is a power of two."""
     about: str = ""
-    """What it is."""
+    """Its purpose."""
 
     @model_validator(mode="after")
     def _given_or_computed(self) -> Self:
@@ -154,7 +152,7 @@ class OneBuffer(Frozen):
     """One buffer."""
 
     memory: Space = "ub"
-    """Where it lies."""
+    """The memory that it lies in."""
     dtype: Dtype | None = None
     """Of its elements; the file's where it is not stated."""
     shape: list[Extent] | None = None
@@ -162,15 +160,15 @@ class OneBuffer(Frozen):
     bytes: Extent | None = None
     """In place of dtype and shape [bytes]."""
     slots: Annotated[Written, _at_least(LEAST_SLOTS)] = "1"
-    """How many of it there are."""
+    """The number of its slots."""
     pitch: Extent | None = None
     """The last axis as it is allocated [elements]."""
     align: Count | None = None
-    """What rows and the buffer are rounded up to [bytes]."""
+    """The step that rows and the buffer are rounded up to [bytes]."""
     phase: str = ""
-    """When it lives; "" for all the time."""
+    """The phase in which it lives; "" for all of them."""
     note: str = ""
-    """What it is for."""
+    """Its purpose."""
 
     @model_validator(mode="after")
     def _has_one_size(self) -> Self:
@@ -183,21 +181,21 @@ class OneBuffer(Frozen):
         return self
 
     def formulas(self) -> dict[str, str]:
-        """Every formula of it by where it stands."""
-        found = {f"shape[{i}]": text for i, text in enumerate(self.shape or ())}
-        rest = {"bytes": self.bytes, "slots": self.slots, "pitch": self.pitch}
-        return found | {key: text for key, text in rest.items() if text is not None}
+        """Return its formulas by their places."""
+        axes = {f"shape[{i}]": text for i, text in enumerate(self.shape or ())}
+        others = {"bytes": self.bytes, "slots": self.slots, "pitch": self.pitch}
+        return axes | {key: text for key, text in others.items() if text is not None}
 
 
 class Kept(Frozen):
-    """What is kept back of a memory, in bytes or as a share of it."""
+    """A part of a memory that is kept back, in bytes or as a share."""
 
     bytes: CountOrZero = 0
     """[bytes]"""
     share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Of the memory, from 0 to 1."""
     reason: str = ""
-    """What for."""
+    """The reason."""
 
     @model_validator(mode="before")
     @classmethod
@@ -214,7 +212,7 @@ class Cap(Frozen):
     """A bound on a formula."""
 
     of: Written
-    """What is bounded."""
+    """The bounded formula."""
     most: Written | None = None
     """It is at most this."""
     least: Written | None = None
@@ -222,7 +220,7 @@ class Cap(Frozen):
     multiple_of: Count = 1
     """It is a multiple of this."""
     reason: str = ""
-    """Why."""
+    """The reason."""
 
     @model_validator(mode="after")
     def _bounds_something(self) -> Self:
@@ -230,37 +228,41 @@ class Cap(Frozen):
             raise ValueError("bounds nothing: give it most, least or multiple_of")
         return self
 
+    def formulas(self) -> dict[str, str]:
+        """Return its formulas by their places."""
+        return {key: text for key, text in (("of", self.of), ("most", self.most), ("least", self.least)) if text}
+
 
 class Grid(Frozen):
-    """How many programs are launched."""
+    """The number of programs of a launch."""
 
     programs: Written
     """Their number, the product of all axes."""
     max: Count = GRID_MOST
-    """As many does a launch take."""
+    """The most that a launch takes."""
 
 
 class BufferFile(Frozen):
-    """Everything that a file of buffers says."""
+    """The contents of a file of buffers."""
 
     name: str = "buffers"
-    """What the buffers belong to."""
+    """The kernel that the buffers belong to."""
     about: str = ""
-    """What that is."""
+    """The purpose of that kernel."""
     source: str = ""
-    """Where the buffers were read."""
+    """The source of the buffers."""
     dtype: Dtype = "float32"
     """Of the buffers that do not state their own."""
     counted_from: Literal["visible", "size"] = "visible"
-    """Whether a memory counts as far as the platform shows it, or whole."""
+    """The part of a memory that counts: what the platform shows, or all of it."""
     caution_bytes: CountOrZero = CAUTION_BYTES
-    """What fits with less to spare is a caution [bytes]."""
+    """The slack below which a fit is a caution [bytes]."""
     sizes: dict[str, Annotated[NamedSize, BeforeValidator(_sized)]] = Field(default_factory=dict)
     """The named sizes."""
     buffers: dict[str, OneBuffer] = Field(default_factory=dict)
     """The buffers by name."""
     reserve: dict[Space, Kept] = Field(default_factory=dict)
-    """What is kept back, by memory."""
+    """The parts that are kept back, by memory."""
     fixed: dict[Space, CountOrZero] = Field(default_factory=dict)
     """Bytes that are in use whatever the sizes, by memory."""
     caps: dict[str, Cap] = Field(default_factory=dict)
@@ -286,7 +288,7 @@ class BufferFile(Frozen):
 
 
 def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferFile:
-    """The buffers that a TOML file or a mapping of the same form describes. Raises BadInput with all problems."""
+    """Return the file that a TOML file or a mapping of the same form describes. Raises BadInput with all problems."""
     if isinstance(source, BufferFile):
         return source
     subject, data = _read(source)
@@ -294,20 +296,20 @@ def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferF
     whole = _in_full({"name": subject.removesuffix(".toml"), **data}, problems)
     named = whole["sizes"]
     context = {_SIZES: tuple(n for n in named if isinstance(n, str))} if isinstance(named, Mapping) else {}
-    made = BufferFile()
+    file = BufferFile()
     try:
-        made = BufferFile.model_validate(whole, context=context)
+        file = BufferFile.model_validate(whole, context=context)
     except ValidationError as error:
         problems += problems_of(error, BufferFile)
     if problems:
         raise BadInput(subject, problems)
-    if not made.buffers and not made.fixed and not made.caps and made.grid is None:
+    if not file.buffers and not file.fixed and not file.caps and file.grid is None:
         raise BadInput(subject, ["has no buffers"])
-    return made
+    return file
 
 
 def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """What to call a source, and its data."""
+    """The name of a source in errors, and its data."""
     if isinstance(source, Mapping):
         return str(source.get("name", "buffers")), source
     path = Path(source)
@@ -336,17 +338,17 @@ def _in_full(data: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
 
 def _by_name(key: str, tables: list[Any], problems: list[str]) -> dict[str, object]:
     """A list of tables with names, by name; those without a name of their own have their number, and are problems."""
-    found: dict[str, object] = {}
-    for number, one in enumerate(tables, 1):
-        name = one.get("name") if isinstance(one, Mapping) else None
+    by_name: dict[str, object] = {}
+    for number, entry in enumerate(tables, 1):
+        name = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(name, str) or not name:
             problems.append(f"{key}: number {number} has no name")
             name = f"number {number}"
-        elif name in found:
+        elif name in by_name:
             problems.append(f"{key}: {name!r} is there twice")
             name = f"number {number}, {name}"
-        found[name] = {k: inner for k, inner in one.items() if k != "name"} if isinstance(one, Mapping) else one
-    return found
+        by_name[name] = {k: inner for k, inner in entry.items() if k != "name"} if isinstance(entry, Mapping) else entry
+    return by_name
 
 
 _WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "programs")
@@ -356,14 +358,14 @@ _WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "pro
 def _names_in(value: object, *, written: bool = False) -> set[str]:
     """The names in the formulas of data that is not checked yet."""
     if isinstance(value, Mapping):
-        return {n for key, one in value.items() for n in _names_in(one, written=written or key in _WRITTEN_KEYS)}
+        return {n for key, part in value.items() for n in _names_in(part, written=written or key in _WRITTEN_KEYS)}
     if isinstance(value, list):
-        return {n for one in value for n in _names_in(one, written=written)}
+        return {n for part in value for n in _names_in(part, written=written)}
     if not written or not isinstance(value, str):
         return set()
     try:
         return set(formula(value).names)
-    except BadInput:  # told where the field is checked
+    except BadInput:  # refused where the field is checked
         return set()
 
 
