@@ -88,11 +88,17 @@ FAULTS = (
             "(expected or (ONE,)) != (dst.shape or (ONE,))",
             "len(expected or (ONE,)) != len(dst.shape or (ONE,))",
         ),
+        (
+            "Signature.yields",
+            "not _matches(self.result, out or (ONE,), sizes)",
+            "len(out or (ONE,)) != len(_filled(self.result, sizes))",
+        ),
     ),
     _fault(
         "program",
         "a first write of a part takes no new slot",
         ("Phase._record", "(dst.whole or first_here)", "dst.whole"),
+        ("Phase._write", "(dst.whole or first_here)", "dst.whole"),
     ),
     _fault(
         "program",
@@ -170,6 +176,7 @@ FAULTS = (
         "cost",
         "a copy of one burst pays for its burst",
         ("Costs._copy", "runs.count if runs.count > 1 else 0", "runs.count"),
+        ("CopyPrice.cycles", "runs.count if runs.count > 1 else 0", "runs.count"),
     ),
     _fault(
         "cost",
@@ -180,16 +187,19 @@ FAULTS = (
         "cost",
         "bank groups collide on one side only",
         ("collide", "apart < blocks or ub.bank_groups - apart < blocks", "apart < blocks"),
+        ("collide", "apart < blocks or bank_groups - apart < blocks", "apart < blocks"),
     ),
     _fault(
         "bandwidth",
         "what the cache holds already is no hit",
         ("Traffic.hits", "self.moved - self.distinct + self.cached", "self.moved - self.distinct"),
+        ("Stream.hit_bytes", "- self.distinct_bytes + self.cached_bytes", "- self.distinct_bytes"),
     ),
     _fault(
         "bandwidth",
         "a part that is read again is counted once too few",
         ("crossings", "times *= 1 + again *", "times *= again *"),
+        ("dram_fetches", "times *= 1 + again *", "times *= again *"),
     ),
     _fault(
         "feasibility",
@@ -224,6 +234,7 @@ FAULTS = (
         "feasibility",
         "the unified buffer of a remedy is the last that is too small",
         ("_unified_buffer", "last + UB_STEP_BYTES", "last"),
+        ("_unified_buffer", "last + BLOCK_BYTES", "last"),
     ),
     _fault(
         "planning",
@@ -279,7 +290,7 @@ FAULTS = (
 
 NEAR: Mapping[str, Sequence[str]] = {
     "program": (
-        "test_dtypes", "test_access", "test_bounds", "test_recorder", "test_author_line", "test_instructions",
+        "test_dtypes", "test_access", "test_bounds", "test_sizes", "test_isa", "test_author", "test_memory",
         "test_stage_graph", "test_graph", "test_copies", "test_timeline", "test_docs", "test_check", "test_users_cases",
         "test_broadcast", "test_operands", "test_vendor_tiling", "test_operator", "test_invariants",
     ),

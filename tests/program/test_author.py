@@ -143,6 +143,7 @@ MISTAKES = {
     "a write of a reserved buffer": body('p.fill(0.0, out=p.buffer("b", x.shape, reserved=True))'),
     "a load of an output": body('p.load(k["y"][n])'),
     "a load of a workspace that nobody wrote": body("p.load(kept[n])"),
+    "a load of a workspace in the phase that writes it": body("p.store(s, kept[n]); p.load(kept[n])"),
     "a store to an input": body('p.store(x, k["x"][n])'),
     "a row beyond the last": body('p.store(p.load(k["x"][n.start + n.size], name="b"), kept[n.start])'),
     # the kernel
