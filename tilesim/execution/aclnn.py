@@ -22,13 +22,13 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execution.run import run
-from tilesim.feasibility.verdict import Verdict, verdict_of
+from tilesim.feasibility.verdict import Verdict, refusal, verdict_of
 from tilesim.operators.binding import bind
 from tilesim.operators.operator import INPUT, Operator
 from tilesim.operators.shapes import TensorSpec
 from tilesim.operators.status import INNER, PARAM_INVALID, PARAM_NULLPTR, SUCCESS, Status
 from tilesim.ops import load_operator, operators_shipped
-from tilesim.planning.plan import Plan, plan_of, refusal
+from tilesim.planning.plan import Plan, plan_of
 
 FIRST_CALL = "GetWorkspaceSize"
 """What the name of the first call ends in."""

@@ -14,10 +14,11 @@ import numpy as np
 from tilesim.arguments import checked
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execution.interpreter import PhaseJob, Progress, execute
+from tilesim.feasibility.verdict import refusal
 from tilesim.operators.binding import by_own_names, mapping
 from tilesim.operators.operator import INPUT, Call
 from tilesim.operators.shapes import whole_number
-from tilesim.planning.plan import Plan, refusal
+from tilesim.planning.plan import Plan
 from tilesim.program.dtypes import in_dtype, numpy_dtype
 from tilesim.simulation.timeline import Timeline, timeline_of
 

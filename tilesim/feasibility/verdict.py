@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
-from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, findings, kernel_of, of_memories
-from tilesim.feasibility.inequalities import EvaluatedInequality, counted_bytes, reserves_of
+from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported
+from tilesim.feasibility.evaluate import balances, findings, kernel_of, limits_of, of_memories
+from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, counted_bytes, reserves_of
 from tilesim.feasibility.limits import SizeLimit, size_limits
 from tilesim.feasibility.remedies import Remedy, remedies
 from tilesim.late_binding import Shown
@@ -125,6 +125,11 @@ class Verdict(Shown):
     def kernel(self) -> Kernel:
         """The recorded kernel of its call."""
         return kernel_of(self.call, self.on)
+
+    @functools.cached_property
+    def kernel_inequalities(self) -> Sequence[Inequality]:
+        """Inequalities of that kernel; those of `inequalities` are about axes of 1 where the call has empty ones."""
+        return limits_of(self.call, self.on)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -405,3 +410,20 @@ def _row(buffer: Buffer, phase: str, memory: str, env: Mapping[str, Any], availa
 
 def _status(status: Status | None) -> dict[str, Any] | None:
     return None if status is None else {"name": status.name, "code": status.code}
+
+
+def refusal(verdict: Verdict) -> TilesimError:
+    """Return the exception for a verdict that is no."""
+    error: TilesimError
+    if verdict.verdict == "unsupported":
+        error = Unsupported(verdict.operator, verdict.culprit)
+    elif verdict.broken:
+        error = Refused(verdict.operator, [str(rule) for rule in verdict.broken])
+    else:
+        worst = verdict.failing[0]
+        terms = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
+        where = f"phase '{worst.phase}' of " if verdict.tiles else ""
+        subject, remedies = f"{where}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
+        error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=terms, remedies=remedies)
+    error.verdict = verdict
+    return error

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
-from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported
-from tilesim.feasibility.evaluate import limits_of
+from tilesim.errors import BadInput
 from tilesim.feasibility.inequalities import Inequality, budget
-from tilesim.feasibility.verdict import Verdict, verdict_of
+from tilesim.feasibility.verdict import Verdict, refusal, verdict_of
 from tilesim.late_binding import Shown, estimates
 from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator, VendorTiling
@@ -27,9 +26,9 @@ from tilesim.planning.phase_plan import PhasePlan, core_shares, idle_share
 from tilesim.planning.stage_graph import graph
 from tilesim.planning.vector_tiling import vector_plan
 from tilesim.program.access import refuse_outside
+from tilesim.program.buffers import tensor_bytes
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.sizes import Variable
-from tilesim.timing.bursts import tensor_bytes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -224,7 +223,7 @@ def plan_of(
     by_hand = dict(tiles or {})
     refuse_impossible(kernel, chip, by_hand)
     rule = call.operator.tiles(call, chip)
-    limits = limits_of(call, chip)
+    limits = verdict.kernel_inequalities
     if by_hand:
         overflow = overflowing(verdict, kernel, limits, {**rule, **by_hand}, by_hand)
         if overflow is not None:
@@ -260,23 +259,6 @@ def _phases(
         sizes[Variable(phase.name, "cores")] = planned.cores
         phases.append(planned)
     return sizes, tuple(phases)
-
-
-def refusal(verdict: Verdict) -> TilesimError:
-    """Return the exception for a verdict that is no."""
-    error: TilesimError
-    if verdict.verdict == "unsupported":
-        error = Unsupported(verdict.operator, verdict.culprit)
-    elif verdict.broken:
-        error = Refused(verdict.operator, [str(rule) for rule in verdict.broken])
-    else:
-        worst = verdict.failing[0]
-        terms = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
-        where = f"phase '{worst.phase}' of " if verdict.tiles else ""
-        subject, remedies = f"{where}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
-        error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=terms, remedies=remedies)
-    error.verdict = verdict
-    return error
 
 
 def _workspace(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, tuple[int, int]]:

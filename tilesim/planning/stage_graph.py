@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from tilesim.chip.chip import Chip
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.program import dtypes
-from tilesim.program.buffers import Tensor, View
+from tilesim.program.buffers import Tensor, View, tensor_bytes
 from tilesim.program.dependences import Dependency, Flow, first, tour
 from tilesim.program.isa import COPIES, ISA
 from tilesim.program.loop_nest import Nest, Sizes, Step, TileRun
 from tilesim.program.recorder import Instr, Kernel, walk
-from tilesim.timing.bursts import bursts, tensor_bytes
+from tilesim.timing.bursts import bursts
 from tilesim.timing.cost import passed_bytes
 
 if TYPE_CHECKING:

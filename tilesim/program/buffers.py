@@ -10,7 +10,7 @@ from typing import Any
 
 from tilesim.program import dtypes
 from tilesim.program.signatures import Shape
-from tilesim.program.sizes import ONE, ZERO, Size, align, ceil_div
+from tilesim.program.sizes import ONE, ZERO, Env, Size, align, ceil_div
 from tilesim.program.units import BLOCK_BYTES
 
 
@@ -218,3 +218,8 @@ class Value:
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> Value:
         return self._through(lambda v: v[key])
+
+
+def tensor_bytes(tensor: Buffer | Tensor, sizes: Env) -> int:
+    """Bytes of a tensor at the sizes of a plan."""
+    return math.prod(int(s.bind(sizes)) for s in tensor.shape) * dtypes.itemsize(tensor.dtype)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilesim.chip.chip import Chip
-from tilesim.program.buffers import Tensor
+from tilesim.program.buffers import Tensor, tensor_bytes
 from tilesim.program.isa import COPIES, ROUTES
 from tilesim.program.loop_nest import Nest, Sizes, executed, split_loops
 from tilesim.program.recorder import Phase
 from tilesim.program.sizes import Variable
-from tilesim.timing.bursts import Occupancy, bursts, tensor_bytes
+from tilesim.timing.bursts import Occupancy, bursts
 from tilesim.timing.cache_reuse import dram_fetches
 from tilesim.timing.parameters import Parameters
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
 from tilesim.program import dtypes
-from tilesim.program.buffers import Buffer, Tensor, View
+from tilesim.program.buffers import Buffer, View
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.sizes import Size, Variable
 from tilesim.timing.parameters import Parameters
@@ -87,11 +87,6 @@ def _step(name: str, sizes: Sizes) -> int:
 
 def _stored(view: View) -> Sequence[Size]:
     return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
-
-
-def tensor_bytes(tensor: Buffer | Tensor, sizes: Sizes) -> int:
-    """Bytes of a tensor at the sizes of a plan."""
-    return math.prod(int(s.bind(sizes)) for s in tensor.shape) * dtypes.itemsize(tensor.dtype)
 
 
 class Occupancy:

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilesim.program import dtypes
-from tilesim.program.buffers import View
+from tilesim.program.buffers import View, tensor_bytes
 from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import Sizes
 from tilesim.program.nodes import Instr, full_tiles, walk
 from tilesim.program.recorder import Loop, Phase
 from tilesim.program.sizes import Variable
-from tilesim.timing.bursts import tensor_bytes
 
 
 @dataclass(frozen=True)
