@@ -353,7 +353,8 @@ def check(
     Raises BadInput for what is no shape, dtype, chip, key or operator, and for a size that nothing tells, unless a rule
     is broken already; a size that the operator refuses is a verdict.
     """
-    call = bind(load_operator(op), given, dtype=dtype, **options)
+    operator = load_operator(op)
+    call = bind(operator, given, dtype=dtype, **options)
     return verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip))
 
 

@@ -7,7 +7,9 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from tilesim.arguments import checked
 from tilesim.errors import BadInput, BadOperator, did_you_mean
@@ -33,11 +35,9 @@ def load_operator(source: str | Path | Operator) -> Operator:
     if isinstance(source, Operator):
         return source
     source = str(source)
-    if source.lower().endswith(".toml"):
-        return buffer_operator(load_buffers(source))
     path, name = _split(source)
     if path is not None:
-        return _from_file(path, name)
+        return LOADERS[path.suffix.lower()](path, name)
     known = operators_shipped()
     if source not in known:
         hint = did_you_mean(source, known) or f" there are: {', '.join(known)}"
@@ -63,10 +63,16 @@ def _split(source: str) -> tuple[Path | None, str]:
     head, colon, tail = source.rpartition(":")
     if colon and head.lower().endswith(".py"):
         return Path(head), tail
-    return (Path(source), "") if source.lower().endswith(".py") else (None, source)
+    return (Path(source), "") if source.lower().endswith(tuple(LOADERS)) else (None, source)
 
 
-def _from_file(path: Path, name: str) -> Operator:
+def _from_buffers(path: Path, _: str) -> Operator:
+    """Return the operator of a file of buffers."""
+    return buffer_operator(load_buffers(str(path)))
+
+
+def _from_python(path: Path, name: str) -> Operator:
+    """Return the operator of that name in a Python file; the only one where no name is given."""
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:
@@ -105,3 +111,7 @@ def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a c
         else:
             sys.modules[module_name] = before
     return {name: value for name, value in vars(module).items() if isinstance(value, Operator)}
+
+
+LOADERS: Final[Mapping[str, Callable[[Path, str], Operator]]] = {".py": _from_python, ".toml": _from_buffers}
+"""Endings of files that define operators, and the function that loads one."""

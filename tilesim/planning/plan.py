@@ -204,7 +204,8 @@ def plan(
     with its `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor
     takes it is planned as the vendor does; its verdict says so. Raises BadOperator for a kernel that leaves a tensor.
     """
-    call = bind(load_operator(op), given, dtype=dtype, **options)
+    operator = load_operator(op)
+    call = bind(operator, given, dtype=dtype, **options)
     return plan_of(verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)), tiles)
 
 

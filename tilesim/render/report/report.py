@@ -118,7 +118,8 @@ def report(
     """
     if not chips:
         raise BadInput("report", ["no chip is given"])
-    call = bind(load_operator(op), given, dtype=dtype, **options)
+    operator = load_operator(op)
+    call = bind(operator, given, dtype=dtype, **options)
     loaded = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
     name = op.name if isinstance(op, Operator) else str(op)
     words = command_line(name, {**given, **options}, loaded, dtype) if command is None else command
