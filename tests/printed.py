@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilesim.program.conditions import Condition, Kind
-from tilesim.program.printer import CPP, JAVASCRIPT, PYTHON, Expression, function, parameters, runtime
+from tilesim.operators.conditions import Condition, Kind
+from tilesim.operators.printer import CPP, JAVASCRIPT, PYTHON, Expression, function, parameters, runtime
 from tilesim.program.sizes import Size
 
 

@@ -16,15 +16,15 @@ from tilesim.errors import BadOperator
 from tilesim.feasibility.inequalities import inequalities
 from tilesim.operators.binding import bind
 from tilesim.operators.calls import facts_of_sizes, resized
+from tilesim.operators.conditions import Kind, at_most
 from tilesim.operators.operator import Outcome, Rule
+from tilesim.operators.printer import parameters
 from tilesim.operators.rules import rules_of
 from tilesim.operators.status import PARAM_INVALID
 from tilesim.ops import load_operator, operators_shipped
 from tilesim.program import sizes
-from tilesim.program.conditions import Kind, at_most
 from tilesim.program.functions import DIVIDE, LN, MULTIPLY, POWER, SUBTRACT
 from tilesim.program.nodes import Instr, walk
-from tilesim.program.printer import parameters
 from tilesim.program.sizes import Scalar
 
 PR = load_chip("ascend950pr")

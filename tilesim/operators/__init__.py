@@ -4,6 +4,19 @@ An operator file imports its declarations from here and what its kernel is writt
 of this wing know programs and chips. They know no shipped operator, no plan and no time.
 """
 
+from tilesim.operators.conditions import (
+    Broadcastable,
+    Condition,
+    OneOf,
+    SameShape,
+    SameWord,
+    all_of,
+    any_of,
+    at_most,
+    equal,
+    less,
+    within,
+)
 from tilesim.operators.facts import DTYPE, FAMILY, VISIBLE_UB_BYTES, absent, dtype_of, null, shape_of, unknown
 from tilesim.operators.measured_kernels import Unmapped, call_of_shapes
 from tilesim.operators.operator import (
@@ -56,19 +69,6 @@ from tilesim.operators.status import (
     SUCCESS,
     TILING_ERROR,
     Status,
-)
-from tilesim.program.conditions import (
-    Broadcastable,
-    Condition,
-    OneOf,
-    SameShape,
-    SameWord,
-    all_of,
-    any_of,
-    at_most,
-    equal,
-    less,
-    within,
 )
 
 __all__ = [

@@ -39,10 +39,8 @@ def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any
     for key, value in [*mapping(op, "given", given).items(), *options.items()]:
         reader.read(key, value)
     main = _main_dtype(reader, dtype)
-    if problems:
-        raise BadInput(op.name, problems)
-    call = reader.call(main, main if dtype is None else dtype_named(dtype))
-    if problems:
+    call = None if problems else reader.call(main, main if dtype is None else dtype_named(dtype))
+    if call is None or problems:
         raise BadInput(op.name, problems)
     return call
 

@@ -13,13 +13,13 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.tables import Family
 from tilesim.errors import BadInput
 from tilesim.operators.buffer_file import LEAST_SLOTS, BufferFile, Cap, OneBuffer
+from tilesim.operators.conditions import Condition, all_of, at_most, equal, facts_of, within
 from tilesim.operators.facts import unknown
 from tilesim.operators.formula import formula
 from tilesim.operators.operator import Call, Dimension, Operator, Rule, Texts
 from tilesim.operators.rules import UNKNOWN, in_range, multiple
 from tilesim.program import dtypes
 from tilesim.program.buffers import Buffer
-from tilesim.program.conditions import Condition, all_of, at_most, equal, facts_of, within
 from tilesim.program.isa import SPACES
 from tilesim.program.recorder import Kernel, Phase, Reserve
 from tilesim.program.sizes import ONE, Size, align, mod, pow2

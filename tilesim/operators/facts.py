@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadChip
-from tilesim.program.conditions import Condition, Fact, Flag, Kind, unless_known
+from tilesim.operators.conditions import Condition, Fact, Flag, Kind, unless_known
 from tilesim.program.sizes import Shape, dim
 
 FAMILY: Final = "chip.family"

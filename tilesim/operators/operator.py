@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput, BadOperator, TilesimError
+from tilesim.operators.conditions import Condition, Kind
 from tilesim.operators.facts import DTYPE, Facts, axes_of, dtype_of, null, shape_of
 from tilesim.operators.patterns import Pattern, Solution
 from tilesim.operators.reference import ClosedForm, Tolerance, usual
@@ -20,7 +21,6 @@ from tilesim.operators.shapes import TensorSpec
 from tilesim.operators.status import TILING_ERROR, Status
 from tilesim.program.author import caller, first_line, line_of
 from tilesim.program.buffers import Tensor
-from tilesim.program.conditions import Condition, Kind
 from tilesim.program.recorder import Instr, Kernel
 from tilesim.program.sizes import ONE, Size, dim
 
@@ -561,7 +561,8 @@ def _with_line(function: Callable[..., Any], operator: str) -> Callable[..., Any
         except Exception as error:
             if isinstance(error, (TilesimError, MemoryError)) and not isinstance(error, BadInput):
                 raise
-            raise BadOperator(f"{type(error).__name__}: {error}", line_of(error, operator)) from error
+            where = line_of(error, operator)
+            raise BadOperator(f"{type(error).__name__}: {error}", where) from error
 
     return call
 

@@ -10,21 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilesim.chip.chip import Chip
-from tilesim.operators.facts import (
-    FAMILY,
-    VISIBLE_UB_BYTES,
-    absent,
-    axes_of,
-    dtype_of,
-    null,
-    shape_of,
-    unknown,
-)
-from tilesim.operators.operator import Call, Dimension, OfOperator, Operator, Rule, Texts
-from tilesim.operators.shapes import INT64_MAX, apart
-from tilesim.operators.status import PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, Status
-from tilesim.program import sizes
-from tilesim.program.conditions import (
+from tilesim.operators.conditions import (
     Broadcastable,
     Condition,
     OneOf,
@@ -39,6 +25,20 @@ from tilesim.program.conditions import (
     unless_known,
     within,
 )
+from tilesim.operators.facts import (
+    FAMILY,
+    VISIBLE_UB_BYTES,
+    absent,
+    axes_of,
+    dtype_of,
+    null,
+    shape_of,
+    unknown,
+)
+from tilesim.operators.operator import Call, Dimension, OfOperator, Operator, Rule, Texts
+from tilesim.operators.shapes import INT64_MAX, apart
+from tilesim.operators.status import PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, Status
+from tilesim.program import sizes
 from tilesim.program.sizes import Shape, Size
 
 Place = tuple[int, str]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilesim.program.conditions import (
+from tilesim.operators.conditions import (
     AllOf,
     AnyOf,
     Broadcastable,
@@ -32,6 +32,7 @@ from tilesim.program.conditions import (
     SameWord,
     facts_of,
 )
+from tilesim.program import arithmetic
 from tilesim.program.sizes import Applied, Atom, Dim, Scalar, Shape, Size
 
 Expression = Condition | Size | Scalar
@@ -147,13 +148,13 @@ def parameters(expression: Expression) -> tuple[Fact, ...]:
 
 def runtime(language: Language) -> str:
     """Return the functions that printed expressions call."""
-    return Path(__file__).with_name(language.runtime).read_text(encoding="utf-8")
+    return Path(arithmetic.__file__).with_name(language.runtime).read_text(encoding="utf-8")
 
 
 def function(name: str, expression: Expression, language: Language) -> str:
     """Return an expression as a function of its facts.
 
-    >>> from tilesim.program.conditions import at_most
+    >>> from tilesim.operators.conditions import at_most
     >>> from tilesim.program.sizes import ceil_div, dim
     >>> print(function("fits", at_most(13 * dim("H"), 62448 - 16 * ceil_div(dim("C"), 8)), JAVASCRIPT), end="")
     function fits(C, H) {
@@ -176,7 +177,7 @@ def function(name: str, expression: Expression, language: Language) -> str:
 def printed(expression: Expression, language: Language) -> str:
     """Return an expression as source text.
 
-    >>> from tilesim.program.conditions import Fact, Kind, equal, unless_known
+    >>> from tilesim.operators.conditions import Fact, Kind, equal, unless_known
     >>> from tilesim.program.sizes import dim, mod
     >>> printed(unless_known(Fact("H", Kind.NUMBER)) | equal(mod(dim("H"), 16), 0), PYTHON)
     'not (H is not None) or mod(H, 16) == 0'
