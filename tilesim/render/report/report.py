@@ -123,8 +123,7 @@ def report(
     loaded = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
     name = op.name if isinstance(op, Operator) else str(op)
     words = command_line(name, {**given, **options}, loaded, dtype) if command is None else command
-    verdicts = [verdict_of(call, chip) for chip in loaded]
-    return report_of(verdicts, tiles, words)
+    return report_of([verdict_of(call, chip) for chip in loaded], tiles, words)
 
 
 def check_ending(path: str | Path) -> str:
