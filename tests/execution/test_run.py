@@ -195,7 +195,7 @@ def test_what_maps_no_names_is_one_problem(arrays):
         (problem,) = problems(one, made_up(one), outputs=arrays)
         assert problem.startswith("outputs is ")
         assert problem.endswith(", must be a mapping with names as keys or None")
-    assert problems(one, made_up(one), outputs={3: np.zeros(3)}) == ("'3' is not an output; there are: out",)
+    assert problems(one, made_up(one), outputs={3: np.zeros(3)}) == ("outputs has the key 3, must be a text",)
 
 
 @pytest.mark.parametrize("seed", [-1, "0", None, 1.5])

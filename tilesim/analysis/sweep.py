@@ -20,7 +20,7 @@ from tilesim.errors import BadChip, BadInput
 from tilesim.feasibility.evaluate import undecided
 from tilesim.feasibility.verdict import verdict_of
 from tilesim.measured.error_bands import known_accuracy
-from tilesim.operators.binding import Given, bind, mapping
+from tilesim.operators.binding import Given, bind
 from tilesim.operators.operator import Call, Operator
 from tilesim.operators.shapes import shape_text
 from tilesim.ops import load_operator
@@ -80,7 +80,7 @@ def sweep(
     operator = load_operator(op)
     times = times and operator.has_instructions
     listed = list(chips) if isinstance(chips, Sequence) and not isinstance(chips, str) else [chips]
-    axes = axes_of(operator, {**mapping(operator, "given", given), **options})
+    axes = axes_of(operator, {**given, **options})
     dtypes = list(dtype) if isinstance(dtype, Sequence) and not isinstance(dtype, str) else [dtype]
     lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, listed)]
     count = math.prod(lengths)

@@ -14,7 +14,7 @@ from tilesim.errors import BadInput
 from tilesim.execution.run import conformed, run
 from tilesim.execution.tensor_files import read_arrays
 from tilesim.feasibility.verdict import verdict_of
-from tilesim.operators.binding import bind, by_own_names, mapping
+from tilesim.operators.binding import bind, by_own_names
 from tilesim.operators.calls import size_of
 from tilesim.operators.operator import INPUT, Argument, Call, Operator
 from tilesim.operators.shapes import TensorSpec, whole_number
@@ -59,7 +59,7 @@ def given_from_arrays(op: Operator | str, arrays: Mapping[str, Array], dtype: st
 def _by_own_names(op: Operator, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays with every tensor under its own name. Raises BadInput for two that are the same tensor."""
     problems: list[str] = []
-    found = by_own_names(op, mapping(op, "arrays", arrays), problems)
+    found = by_own_names(op, arrays, problems)
     if problems:
         raise BadInput(op.name, problems)
     return found

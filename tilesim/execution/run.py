@@ -15,7 +15,7 @@ from tilesim.arguments import checked
 from tilesim.errors import BadInput, did_you_mean
 from tilesim.execution.interpreter import PhaseJob, Progress, execute
 from tilesim.feasibility.verdict import refusal
-from tilesim.operators.binding import by_own_names, mapping
+from tilesim.operators.binding import by_own_names
 from tilesim.operators.operator import INPUT, Call
 from tilesim.operators.shapes import whole_number
 from tilesim.planning.plan import Plan
@@ -94,7 +94,7 @@ def conformed(call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _conformed(call: Call, inputs: Mapping[str, Array], problems: list[str]) -> dict[str, Array]:
-    inputs = by_own_names(call.operator, mapping(call.operator, "inputs", inputs), problems)
+    inputs = by_own_names(call.operator, inputs, problems)
     names = [t.name for t in call.operator.tensors if t.role == INPUT]
     expected = {name: call.specs[name] for name in names if call.spec(name) is not None}
     arrays: dict[str, Array] = {}
@@ -141,7 +141,7 @@ def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> 
         spec, tensor = plan.call.spec(name), plan.kernel[name]
         if spec is not None and spec.dtype != tensor.dtype:
             problems.append(f"{name} is {spec.dtype}; the kernel makes it in {tensor.dtype} only")
-    for name, array in by_own_names(op, mapping(op, "outputs", outputs), problems).items():
+    for name, array in by_own_names(op, outputs, problems).items():
         spec = plan.call.spec(name)
         if name not in names or spec is None:
             hint = did_you_mean(name, names) or f" there are: {', '.join(names)}"

@@ -36,7 +36,7 @@ def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any
     """
     problems: list[str] = []
     reader = _Reader(op, problems)
-    for key, value in [*mapping(op, "given", given).items(), *options.items()]:
+    for key, value in [*given.items(), *options.items()]:
         reader.read(key, value)
     main = _main_dtype(reader, dtype)
     call = None if problems else reader.call(main, main if dtype is None else dtype_named(dtype))
@@ -78,13 +78,6 @@ def tensor_named(op: Operator, key: str) -> str | None:
         return key
     flat = key.replace("_", "").lower()
     return next((t.name for t in op.tensors if key == t.alias or ("_" in key and flat == t.name.lower())), None)
-
-
-def mapping(op: Operator, word: str, given: Any) -> Mapping[str, Any]:
-    """`given`, which the caller calls `word`; raises BadInput if it is no mapping."""
-    if isinstance(given, Mapping):
-        return given
-    raise BadInput(op.name, [f"{word} is of type {type(given).__name__}, must be a mapping with names as keys"])
 
 
 def by_own_names(op: Operator, given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
