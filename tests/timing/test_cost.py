@@ -3,10 +3,15 @@
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tilesim.chip.loading import load_chip
 from tilesim.planning.plan import plan
-from tilesim.timing.cost import collide
+from tilesim.program.buffers import Buffer, padded
+from tilesim.program.dtypes import itemsize
+from tilesim.program.sizes import Size
+from tilesim.timing.cost import collide, vector_bytes
 
 B2, PR = load_chip("ascend910b2"), load_chip("ascend950pr")
 CHIPS = pytest.mark.parametrize("chip", [B2, PR], ids=lambda chip: chip.name)
@@ -24,7 +29,9 @@ def add(chip, elements, **options):
 
 @pytest.mark.parametrize(("apart", "blocks", "hit"), [(0, 8, 1), (256, 8, 0), (224, 8, 1), (512, 8, 1), (256, 1, 0)])
 def test_two_reads_collide_unless_half_of_the_groups_lies_between(apart, blocks, hit):
-    assert collide(B2.memory.ub.bank_groups, 4096, 4096 + apart, blocks * 32) == bool(hit)
+    groups = B2.memory.ub.bank_groups
+    assert collide(groups, 4096, 4096 + apart, blocks * 32) == bool(hit)
+    assert collide(groups, 4096 + apart, 4096, blocks * 32) == bool(hit)
 
 
 def test_a_gap_between_the_operands_takes_the_conflict_away():
@@ -114,3 +121,28 @@ def test_waiting_less_for_memory_takes_no_longer(chip, op, given):
             one.on(chip.override({key: share * chip.get(key) for key in keys})).cycles for share in (0, 0.25, 0.5, 1)
         ]
         assert all(a <= b * 1.003 for a, b in itertools.pairwise(times))
+
+
+@given(
+    rows=st.integers(2, 9),
+    columns=st.integers(1, 300),
+    part=st.integers(1, 300),
+    dtype=st.sampled_from(["float32", "float16", "int8"]),
+)
+def test_whole_rows_pass_with_their_padding_and_parts_in_blocks(rows, columns, part, dtype):
+    shape = (Size.of(rows), Size.of(columns))
+    buffer, part = Buffer("b", "ub", shape, padded(shape, dtype), dtype), min(part, columns)
+    row_bytes = -(-part * itemsize(dtype) // 32) * 32
+    assert vector_bytes(buffer[:, :part], {}, 256) == rows * row_bytes
+    assert vector_bytes(buffer[0, :part], {}, 256) == part * itemsize(dtype)
+
+
+BURSTS = ("burst_setup_cycles", "burst_cycles", "partial_burst_cycles")
+
+
+@CHIPS
+def test_only_copies_of_several_bursts_pay_for_bursts(chip):
+    slow = chip.override({f"copy.gm_ub.{word}": 1000 for word in BURSTS})
+    flat, halves = ("sigmoid", {"x": (64, 2048)}), ("swi_glu", {"x": (640, 2048)})
+    assert phase(*flat, slow).busy_cycles["mte2"] == phase(*flat, chip).busy_cycles["mte2"]
+    assert phase(*halves, slow).busy_cycles["mte2"] > phase(*halves, chip).busy_cycles["mte2"]
