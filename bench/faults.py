@@ -64,6 +64,7 @@ FAULTS = (
         "program",
         "the bytes of a buffer are those of one slot",
         ("Buffer.bytes", "self.slot_bytes * self.slots", "self.slot_bytes"),
+        ("Buffer.bytes", "self.slot_bytes * self.slot_count", "self.slot_bytes"),
     ),
     _fault(
         "program",
@@ -205,6 +206,7 @@ FAULTS = (
         "feasibility",
         "what the operator keeps back is forgotten",
         ("budget", "whole - kept", "whole"),
+        ("budget", "whole - sum(r.bytes_of(whole) for r in reserves_of(kernel, memory))", "whole"),
     ),
     _fault(
         "feasibility",
@@ -212,6 +214,11 @@ FAULTS = (
         (
             "budget",
             'table.size_bytes if kernel.counted_from == "size" else table.visible_bytes',
+            "table.visible_bytes",
+        ),
+        (
+            "counted_bytes",
+            "table.size_bytes if memory in kernel.whole_memories else table.visible_bytes",
             "table.visible_bytes",
         ),
     ),
@@ -229,12 +236,13 @@ FAULTS = (
         "feasibility",
         "of two limits of a tile the larger counts",
         ("tile_limits", "min(before, value)", "max(before, value)"),
+        ("tile_limits", "top >= before.largest", "top <= before.largest"),
     ),
     _fault(
         "feasibility",
         "the unified buffer of a remedy is the last that is too small",
         ("_unified_buffer", "last + UB_STEP_BYTES", "last"),
-        ("_unified_buffer", "last + BLOCK_BYTES", "last"),
+        ("_larger_memory", "last + BLOCK_BYTES", "last"),
     ),
     _fault(
         "planning",
@@ -304,7 +312,7 @@ NEAR: Mapping[str, Sequence[str]] = {
         "test_cache_reuse", "test_reuse", "test_bypass", "test_copies", "test_cost", "test_timeline", "test_validate",
     ),
     "feasibility": (
-        "test_check", "test_users_cases", "test_buffer_file", "test_buffers", "test_golden_status",
+        "test_limits", "test_check", "test_users_cases", "test_buffer_file", "test_buffers", "test_golden_status",
         "test_manual_tiles", "test_hand_tiles", "test_vendor_tiling", "test_sizes_refused", "test_invariants",
     ),
     "planning": (

@@ -26,6 +26,7 @@ MAIN = (
 )
 """The operators of documents, and their forwards."""
 WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D": 24, "M": 20, "K": 70}
+LARGE = {"B": 3, "S": 700, "C": 4, "H": 1024, "R": 64, "X": 3000, "N": 900, "Y": 2, "D": 5000, "M": 600, "K": 500}
 
 
 BROADCAST = [

@@ -1,74 +1,72 @@
-"""Limits of dims and tiles, with the bytes that depend on them: the same facts for every operator and for a file."""
+"""Limits against a search by hand: the largest tile of an inequality and of a phase, the smallest memory."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.sample_calls import cases_of_kernels
-from tilesim.feasibility.evaluate import fits, obeys, passes
-from tilesim.feasibility.verdict import check, check_buffers
-from tilesim.operators.calls import resized
+from tests.sample_calls import OPERATORS, chips_of, small
+from tilesim.chip.loading import load_chip
+from tilesim.feasibility.inequalities import Inequality
+from tilesim.feasibility.verdict import check
+from tilesim.operators import Argument, Dimension, Operator, result
 from tilesim.ops import load_operator
+from tilesim.program.buffers import Buffer
+from tilesim.program.sizes import Size, dim
 
-EACH = [case for case in cases_of_kernels() if case[2] == load_operator(case[0]).dtype]
-FILE = {
-    "sizes": {"rows": 4, "N": {"default": 1000, "multiple_of": 8}, "trips": "ceil(N / 64)"},
-    "buffers": {
-        "x": {"shape": ["rows", "N"], "dtype": "float16", "slots": 2},
-        "sums": {"shape": ["trips + 1"], "slots": "rows"},
-        "a": {"memory": "l0a", "shape": ["pow2(rows)", "align(N, 16)"], "dtype": "float16", "phase": "product"},
-    },
-    "fixed": {"ub": 4096},
-}
+PR = load_chip("ascend950pr")
+UB = "memory.ub.size_bytes"
+N, H = Dimension("N"), Dimension("H")
 
 
-@pytest.mark.parametrize(("name", "chip", "dtype", "sizes"), EACH)
-def test_limits_of_every_operator(name, chip, dtype, sizes):
-    limits_hold(check(name, sizes, chip=chip, dtype=dtype))
+@given(
+    each=st.integers(1, 9),
+    fixed=st.integers(0, 40),
+    right=st.integers(0, 400),
+    cap=st.integers(0, 60),
+    step=st.integers(1, 8),
+)
+def test_the_largest_tile_is_the_largest_of_all(each, fixed, right, cap, step):
+    buffer = Buffer("b", "ub", (), (), "int8")
+    limit = Inequality("p", "ub", ((buffer, each * dim("rows") + fixed),), Size.of(right), {"rows": step})
+    tiles = [*range(step, cap, step), *([cap] if cap else [])]
+    assert limit.largest("rows", {}, cap, step) == max((t for t in tiles if each * t + fixed <= right), default=0)
 
 
-@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr"])
-@pytest.mark.parametrize("given", [{}, {"rows": 100}, {"rows": 1, "N": 80000}])
-def test_limits_of_a_file(chip, given):
-    limits_hold(check_buffers(FILE, chip, given))
+@pytest.mark.parametrize("pool_bytes", [256, 4096])
+def test_a_tile_is_limited_by_the_memory_and_by_the_pool(pool_bytes):
+    def kernel(k):
+        k.reserve("scratch", pool_bytes, "kept back")
+        with k.vector("p") as p:
+            for n in p.loop("n", N.size, p.tile("rows")):
+                x = p.load(k["x"][n], name="x", slots=1)
+                most = p.row_max(x, out=p.buffer("most", n.size, pool="scratch"))
+                p.store(p.sub_rows(x, most, out=x), k["y"][n])
 
-
-def limits_hold(verdict):
-    """Every largest value is the largest, and fixed and scaling bytes are those of an inequality of the memory."""
-    call, chip = verdict.nonempty_call, verdict.on
-    data = verdict.to_json()
-    assert data["limits"] == {limit["name"]: limit["largest"] for limit in data["sizes"] if limit["limited"]}
-    for limit in verdict.size_limits:
-        sides = [b for b in verdict.inequalities if b.memory == limit.memory]
-        assert limit.fixed_bytes + limit.scaling_bytes in {b.left_bytes for b in sides}
-        assert limit.available_bytes in {b.right_bytes for b in sides}
-        if limit.name in call.dims:
-            dim_holds(call, chip, limit)
-        else:
-            tile_holds(call, verdict, limit)
-
-
-def dim_holds(call, chip, limit):
-    if limit.largest is not None and passes(call, chip):
-        assert passes(resized(call, {limit.name: limit.largest}), chip)
-        more = resized(call, {limit.name: limit.largest + limit.multiple_of})
-        assert not (obeys(more, chip) and fits(more, chip))
-    if limit.power_of_two is not None:
-        assert limit.power_of_two <= limit.largest < 2 * limit.power_of_two
-        assert fits(resized(call, {limit.name: limit.power_of_two}), chip)
-
-
-def tile_holds(call, verdict, limit):
-    phase, _, tile = limit.name.rpartition(".")
-    sides = [b.inequality for b in verdict.inequalities if b.phase == phase]
-    sides = [i for i in sides if tile in i.left.names()]
-    assert limit.largest is not None
-    assert all(i.holds({**call.env, tile: limit.largest}) for i in sides)
-    assert not all(i.holds({**call.env, tile: limit.largest + limit.multiple_of}) for i in sides)
-
-
-def test_fixed_bytes_are_of_a_memory_that_depends_on_the_size():
-    limits = check_buffers(FILE, "ascend910b3")
-    assert limits.limit("rows").memory == "l0a"
-    assert (limits.limit("rows").fixed_bytes, limits.limit("rows").scaling_bytes) == (2048, 6144)
-    assert (
-        check_buffers({**FILE, "buffers": {"x": FILE["buffers"]["x"]}}, "ascend910b3").limit("rows").fixed_bytes == 4096
+    op = Operator(
+        name="made_up",
+        api="",
+        about="",
+        dims=(N, H),
+        tensors=(Argument("x", "N H"), result("y", "N H")),
+        lead="x",
+        kernel=kernel,
+        dtypes={"950": ("float32",)},
+        dtype="float32",
     )
+    verdict = check(op, {"N": 10000, "H": 64}, chip=PR)
+    memory, pool = (PR.memory.ub.visible_bytes - pool_bytes) // 256, pool_bytes // 4
+    assert verdict.limits["p.rows"] == min(memory, pool)
+    assert (memory < pool) == (pool_bytes == 4096)
+
+
+@pytest.mark.parametrize("size_bytes", [32, 4096, 8000])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_larger_memory_is_the_smallest_that_is_enough(name, size_bytes):
+    op = load_operator(name)
+    for chip in chips_of(op)[-1:]:
+        verdict = check(op, small(op), chip=chip.override({UB: size_bytes}))
+        enough = [remedy.override[UB] for remedy in verdict.remedies if UB in remedy.override]
+        assert verdict.ok or len(enough) == 1
+        for least in enough:
+            assert check(op, small(op), chip=chip.override({UB: least})).ok
+            assert not check(op, small(op), chip=chip.override({UB: least - 32})).ok

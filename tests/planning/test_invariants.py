@@ -9,6 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tests.sample_calls import (
+    LARGE,
     MAIN,
     bits,
     cases,
@@ -34,7 +35,6 @@ from tilesim.program.recorder import Instr, walk
 
 BLOCK_BYTES = 32
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "bfloat16": 2, "float16": 2, "int16": 2}
-LARGE = {"B": 3, "S": 700, "C": 4, "H": 1024, "R": 64, "X": 3000, "N": 900, "Y": 2, "D": 5000, "M": 600, "K": 500}
 EACH = cases(every_chip=False)
 EVERY = cases(every_chip=True)
 MAINS = [case for case in cases_of_kernels() if case[0] in MAIN]
