@@ -21,15 +21,16 @@ N, H = Dimension("N"), Dimension("H")
 @given(
     each=st.integers(1, 9),
     fixed=st.integers(0, 40),
-    right=st.integers(0, 400),
-    cap=st.integers(0, 60),
+    room=st.integers(0, 60),
+    beyond=st.integers(-8, 8),
     step=st.integers(1, 8),
 )
-def test_the_largest_tile_is_the_largest_of_all(each, fixed, right, cap, step):
-    buffer = Buffer("b", "ub", (), (), "int8")
-    limit = Inequality("p", "ub", ((buffer, each * dim("rows") + fixed),), Size.of(right), {"rows": step})
+def test_the_largest_tile_is_the_largest_of_all(each, fixed, room, beyond, step):
+    buffer, cap = Buffer("b", "ub", (), (), "int8"), max(room + beyond, 0)
+    right = Size.of(each * room + fixed)
+    limit = Inequality("p", "ub", ((buffer, each * dim("rows") + fixed),), right, {"rows": step})
     tiles = [*range(step, cap, step), *([cap] if cap else [])]
-    assert limit.largest("rows", {}, cap, step) == max((t for t in tiles if each * t + fixed <= right), default=0)
+    assert limit.largest("rows", {}, cap, step) == max((tile for tile in tiles if tile <= room), default=0)
 
 
 @pytest.mark.parametrize("pool_bytes", [256, 4096])

@@ -31,6 +31,8 @@ from tilesim.operators.binding import bind
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
 from tilesim.program.isa import REGISTERS
+from tilesim.program.loop_nest import cuts
+from tilesim.program.loop_nest import tiles as places
 from tilesim.program.recorder import Instr, walk
 
 BLOCK_BYTES = 32
@@ -170,13 +172,16 @@ def test_a_plan_that_overflows_is_not_executed():
 
 
 # -------------------------------------------------------------------- the largest tiles
+WHOLE_SHARE = "the whole axis of a core's share"
+
+
 @pytest.mark.parametrize(
     ("name", "chip", "dtype", "sizes"),
     [*((*case, small(load_operator(case[0]), LARGE)) for case in EACH), *cases_of_kernels()],
 )
 def test_the_largest_tile_fits_and_one_more_does_not(name, chip, dtype, sizes):
     one = planned(name, chip, dtype, sizes)
-    limits = inequalities(one.kernel, one.chip)
+    limits, fixed = inequalities(one.kernel, one.chip), one.operator.tiles(one.call, one.chip)
     for phase in (p for p in one.phases if p.phase.core_kind == "vector"):
         mine = [q for q in limits if q.phase == phase.phase.name]
         for tile, size in phase.tiles.items():
@@ -190,8 +195,28 @@ def test_the_largest_tile_fits_and_one_more_does_not(name, chip, dtype, sizes):
                 fewer = -(-extent // (-(-extent // size) - 1))
                 more = -(-fewer // step) * step
             else:
+                if phase.reasons[tile] == WHOLE_SHARE:
+                    assert tiles_of_a_core(phase, tile) <= 1
+                elif tile not in fixed:
+                    assert size >= cap_of(phase, tile)
                 continue
             assert not all(q.holds({**phase.sizes, tile: more}) for q in mine), (phase.phase.name, tile, size)
+
+
+def tiles_of_a_core(phase, tile):
+    """The most tiles of that name that the core with the largest share has of a loop."""
+    parts = {cut.loop: cut.parts for cut in cuts(phase.phase, phase.sizes)}
+    loops = [loop for loop in phase.phase.loops() if tile in loop.tile.names() and loop.split != "cyclic"]
+    return max((len(list(places(loop, phase.sizes, parts.get(loop, 1)))) for loop in loops), default=0)
+
+
+def cap_of(phase, tile):
+    """The size that a kernel states for a tile at most; of tiles that are made equal, the least that they can be."""
+    stated = phase.phase.tiles[tile].cap
+    assert stated is not None, "a reason is missing"
+    cap = stated.bind({**phase.sizes, "copy_bytes": phase.chip.tiling.copy_bytes, "vector_cores": phase.cores})
+    equal = any(tile in loop.tile.names() and (loop.even or loop.split == "cyclic") for loop in phase.phase.loops())
+    return -(-cap // 2) if equal else cap
 
 
 # -------------------------------------------------------------------- the documented inequalities
