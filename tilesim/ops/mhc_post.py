@@ -52,7 +52,7 @@ from tilesim.operators import (
 
 TOKENS = Dimension("T", least=0)
 """Tokens: the product of the axes before the last two of `x`."""
-CHANNELS = Dimension("n", least=0)
+CHANNELS = Dimension("N", least=0)
 FEATURES = Dimension("D", least=0)
 T, N, D = TOKENS.size, CHANNELS.size, FEATURES.size
 
@@ -160,7 +160,7 @@ def variant(call: Call, chip: Chip) -> str | Base:
     if not call.options["h_res"]:
         return NO_RES
     visible = chip.memory.ub.visible_bytes
-    many = call.dims.get("T", 1) >= chip.cores.vector // 2 and call.dims.get("n", 1) >= LEAST_CHANNELS
+    many = call.dims.get("T", 1) >= chip.cores.vector // 2 and call.dims.get("N", 1) >= LEAST_CHANNELS
     if chip.vector.registers and many and ub_bytes(call, chip, REGISTER) < visible:
         return REGISTER
     columns = base_columns(call, chip)
@@ -198,7 +198,7 @@ def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
     taken = variant(call, chip)
     if taken == EMPTY:
         return VendorTiling(None, None, 0, 0)
-    tokens, channels, features = (call.dims[name] for name in ("T", "n", "D"))
+    tokens, channels, features = (call.dims[name] for name in ("T", "N", "D"))
     columns = tiles["columns"]
     pieces = -(-features // columns)
     tail = features - (pieces - 1) * columns
@@ -236,7 +236,7 @@ def tolerance(_: str, __: Kernel) -> Tolerance:
 
 ON_950 = OneOf(FAMILY, ("950",))
 """The condition that the chip is of the family whose n and D have no range."""
-FREE = any_of(unknown("T", "n", "D"), ON_950, equal(T, 0), equal(N, 0), equal(D, 0))
+FREE = any_of(unknown("T", "N", "D"), ON_950, equal(T, 0), equal(N, 0), equal(D, 0))
 """The condition that n and D have no range: on 950, and without elements."""
 MOST_FEATURES, STEP = 100_000, 128
 
@@ -252,11 +252,11 @@ mhc_post = Operator(
     about="mixing of channels after a layer of a manifold hyper-connection",
     dims=(TOKENS, CHANNELS, FEATURES),
     tensors=(
-        Argument("x", "*T n D"),
-        Argument("h_res", "*T n n", dtype="float32", option="h_res", alias="hRes"),
+        Argument("x", "*T N D"),
+        Argument("h_res", "*T N N", dtype="float32", option="h_res", alias="hRes"),
         Argument("h_out", "*T D", alias="hOut"),
-        Argument("h_post", "*T n", dtype="float32", alias="hPost"),
-        result("y", "*T n D", alias="out"),
+        Argument("h_post", "*T N", dtype="float32", alias="hPost"),
+        result("y", "*T N D", alias="out"),
     ),
     lead="x",
     options=(Option("h_res"),),
