@@ -71,6 +71,7 @@ from tilesim.operators.status import (
     TILING_ERROR,
     Status,
 )
+from tilesim.program.sizes import elements
 
 __all__ = [
     "DTYPE",
@@ -127,6 +128,7 @@ __all__ = [
     "dtype_of",
     "dtype_same",
     "dtype_supported",
+    "elements",
     "equal",
     "in_range",
     "less",

@@ -71,11 +71,9 @@ class Argument:
     """The shape that stands for null in the vendor's interface, None where none does."""
 
 
-def result(
-    name: str, shape: str, *, dtype: str = "", option: str = "", alias: str = "", contiguous: bool = False
-) -> Argument:
-    """An output tensor."""
-    return Argument(name, shape, OUTPUT, dtype, option, alias, contiguous)
+def result(name: str, shape: str, **more: Any) -> Argument:
+    """An output tensor; `more` are the other fields of an Argument."""
+    return Argument(name, shape, OUTPUT, **more)
 
 
 @dataclass(frozen=True)
