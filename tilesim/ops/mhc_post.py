@@ -1,9 +1,9 @@
 """Mixing of the channels of a manifold hyper-connection after a layer: y_i = h_post_i * h_out + sum_j h_res_ji * x_j.
 
-Source: the vendor's document of aclnnMhcPost, and its public host code (ops-transformer 577814407, mhc/mhc_post) for the
-tiling. Unit tests of the vendor expect success on A2 for n = 6, n = 7 and D = 30000; its tiling refuses them, and so
-does this. The vendor packs the template parameters into a key by a macro whose encoding is not public; its unit tests
-expect 1 for (1,) and 0 for (0,) on A2, and 2 for register code on 950, as of a template without the third parameter.
+Source: the vendor's document of aclnnMhcPost, and its public host code (ops-transformer 577814407, mhc/mhc_post).
+Unit tests of the vendor expect success on A2 for n = 6, n = 7 and D = 30000; its tiling refuses them, and so does this.
+A macro of the vendor packs the template parameters into a key; its unit tests expect 1 for (1,) and 0 for (0,) on A2,
+and 2 for register code on 950, as of a template without the third parameter.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def base(k: Kernel, variant: Base) -> None:
 
 
 def register(k: Kernel) -> None:
-    """Tokens in blocks, channels and columns in tiles, sums in float32 registers; x is read for every block of channels.
+    """Tokens in blocks, channels and columns in tiles, sums in float32 registers.
 
-    Without h_res a tile has the channels of its block only.
+    x is read whole for every block of channels; without h_res, the channels of the block only.
     """
     mixed = k.options["h_res"]
     x, y = k["x"].reshape(T, N, D), k["y"].reshape(T, N, D)
@@ -208,7 +208,13 @@ def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
     last = items - (used - 1) * each
     column_fields = {"dInner": columns, "dOuter": pieces, "dTail": tail}
     if isinstance(taken, Base):
-        shares = {"normalCoreProcessNum": each, "tailCoreProcessNum": last, "bsInner": 1, "bsOuter": tokens, "bsTail": 1}
+        shares = {
+            "normalCoreProcessNum": each,
+            "tailCoreProcessNum": last,
+            "bsInner": 1,
+            "bsOuter": tokens,
+            "bsTail": 1,
+        }
         column_fields["dTailAlign"] = -(-tail // BLOCK) * BLOCK
     else:
         block = tiles["channels"]

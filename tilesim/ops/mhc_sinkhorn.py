@@ -2,8 +2,8 @@
 
 Source: the vendor's document of aclnnMhcSinkhorn, and its public host code (ops-transformer 577814407,
 mhc/mhc_sinkhorn and mhc_sinkhorn_common) for the tiling. Step 0 is saved as the softmax without eps, although the
-document writes softmax + eps; the sums of step 0 are never written. The strings of the vendor's tiling test are those of
-mhc_post; its folder says 50..200 iterations and 2-D matrices, which the code does not know.
+document writes softmax + eps; the sums of step 0 are never written. The strings of the vendor's tiling test are those
+of mhc_post; its folder says 50..200 iterations and 2-D matrices, which the code does not know.
 """
 
 from __future__ import annotations

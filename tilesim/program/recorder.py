@@ -67,7 +67,7 @@ class Phase:
         """The index of the core that runs the phase."""
         return dim(Variable(self.name, "core"))
 
-    def tile(  # noqa: PLR0913 - a tile is what its arguments say
+    def tile(
         self,
         name: str,
         cap: Size | int | None = None,
