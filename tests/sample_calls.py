@@ -28,6 +28,8 @@ MAIN = (
 WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D": 24, "M": 20, "K": 70}
 
 
+FREE = {("mhc_post", "h_res"): ("950",), ("mhc_post_backward", "h_res"): ("950",)}
+"""The chip families where an option may be off."""
 TAKEN = {
     "mhc_post": {"N": 4, "D": 256},
     "mhc_post_backward": {"T": 3, "N": 4, "D": 256},
@@ -86,9 +88,12 @@ def kinds(op: Operator) -> list[dict[str, Any]]:
     return [small(op), *OTHER_KERNELS.get(op.name, [])]
 
 
-def choices(op: Operator) -> Iterator[dict[str, bool]]:
-    """The options as they are by default, each turned alone, and all of them: every combination of two."""
-    names = [o.name for o in op.options]
+def choices(op: Operator, family: str = "950") -> Iterator[dict[str, bool]]:
+    """The options as they are by default, each turned alone, and all of them: every combination of two.
+
+    Those that a chip family must have on stay so.
+    """
+    names = [o.name for o in op.options if family in FREE.get((op.name, o.name), (family,))]
     default = {o.name: o.default for o in op.options}
     turned = [(), *((name,) for name in names), tuple(names)]
     for some in dict.fromkeys(turned):
