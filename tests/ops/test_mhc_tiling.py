@@ -1,4 +1,4 @@
-"""The tilings of manifold hyper-connections against golden ones, and against the vendor's rules written a second time."""
+"""The tilings of manifold hyper-connections against golden ones, and against the rules written a second time, here."""
 
 import itertools
 import random

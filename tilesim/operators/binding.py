@@ -240,7 +240,7 @@ class _Reader:
             if name in self.dims:
                 given.solve(Size.of(op.sizes[name]), self.dims[name])
         for d in op.dims:
-            if d.default is not None and not any(v and d.name in op.patterns[n].names() for n, v in known.items()):
+            if d.default is not None:
                 given.bind(d.name, d.default)
         return given
 

@@ -113,13 +113,16 @@ def on_vector_cores(k: Kernel) -> None:
     """The kernel of A2 and A3: pieces of 1024 columns, one slot of every buffer, weights spread over whole rows."""
     x, grad_y, grad_x = (k[name].reshape(T, N, D) for name in ("x", "grad_y", "grad_x"))
     h_out, grad_h_out = k["h_out"].reshape(T, D), k["grad_h_out"].reshape(T, D)
+    mixed, weights = k.options["h_res"], None
     with k.vector("gradients", "nothing is double-buffered") as p:
         columns = p.tile("columns", MOST_COLUMNS, cap_reason="the kernel's pieces")
         p.buffer("scratch", N * N, "int8", reserved=True)  # of the library's row sums
         p.buffer("spare", (N, N), allocated=(N, N), reserved=True)
+        res_in = p.buffer("hResIn", (N, N), allocated=(N, N), reserved=not mixed)
         for t in p.loop("token", T, split=True):
             post = p.load(k["h_post"].reshape(T, N)[t.start], name="hPostIn", slots=1)
-            weights = p.load(k["h_res"].reshape(T, N, N)[t.start], out=p.buffer("hResIn", (N, N), allocated=(N, N)))
+            if mixed:
+                weights = p.load(k["h_res"].reshape(T, N, N)[t.start], out=res_in)
             post_sums, res_sums, sums = p.buffer("gradHPost", N), p.buffer("gradHRes", (N, N)), p.buffer("sums", (N, N))
             p.fill(0.0, out=post_sums)
             p.fill(0.0, out=res_sums)
@@ -141,11 +144,14 @@ def on_vector_cores(k: Kernel) -> None:
                 p.broadcast(post, out=spread[0])
                 for i in p.loop("i", N, carry=(row,)):
                     p.madd(grad[i.start], p.read(spread[0, i.start]), out=row)
-                p.fill(0.0, out=rows)
-                p.broadcast(weights, out=spread)
-                for j in p.loop("out", N, carry=(rows,)):
-                    for i in p.loop("in", N, carry=(rows,)):
-                        p.madd(grad[i.start], p.read(spread[j.start, i.start]), out=rows[j.start])
+                if weights is None:  # which the first call refuses
+                    p.move(grad, out=rows)
+                else:
+                    p.fill(0.0, out=rows)
+                    p.broadcast(weights, out=spread)
+                    for j in p.loop("out", N, carry=(rows,)):
+                        for i in p.loop("in", N, carry=(rows,)):
+                            p.madd(grad[i.start], p.read(spread[j.start, i.start]), out=rows[j.start])
                 p.store(p.cast(p.read(row), dtype=k.dtype, name="gradHOutOut"), grad_h_out[t.start, c])
                 p.store(p.cast(p.read(rows), dtype=k.dtype, name="gradXOut"), grad_x[t.start, :, c])
             p.store(p.read(post_sums), k["grad_h_post"].reshape(T, N)[t.start])
