@@ -8,7 +8,7 @@ CASE := text_gated_residual_grad B=1 S=4096 C=4 H=2560 R=320 --chip ascend950pr
 SMALL := text_gated_residual_grad B=1 S=64 C=4 H=2560 R=320 --chip ascend950pr
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench schema readme samples picture clean python
+.PHONY: help setup demo test trials check bench schema readme samples picture clean python
 
 help:  ## Say what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
@@ -32,6 +32,9 @@ demo: setup  ## Check, plan, simulate and run one operator
 
 test: setup  ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+trials: setup  ## Random cases in thousands, where tests take a few
+	TILESIM_TRIALS=1 $(BIN)/python -m pytest -n auto --dist loadfile tests/ops
 
 check: setup  ## Lint, format, types, layers, tests
 	$(BIN)/ruff check .

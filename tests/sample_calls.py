@@ -29,6 +29,17 @@ WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D":
 LARGE = {"B": 3, "S": 700, "C": 4, "H": 1024, "R": 64, "X": 3000, "N": 900, "Y": 2, "D": 5000, "M": 600, "K": 500}
 
 
+FREE = {("mhc_post", "h_res"): ("950",), ("mhc_post_backward", "h_res"): ("950",)}
+"""The chip families where an option may be off."""
+TAKEN = {
+    "mhc_post": {"N": 4, "D": 256},
+    "mhc_post_backward": {"T": 3, "N": 4, "D": 256},
+    "mhc_sinkhorn": {"T": 19, "N": 4},
+    "mhc_sinkhorn_backward": {"T": 19, "N": 6},
+}
+"""Sizes of operators that take few others on every chip."""
+
+
 BROADCAST = [
     {"x1": (5, 300), "x2": (300,)},
     {"x1": (300, 1), "x2": (300, 40)},
@@ -41,6 +52,10 @@ OTHER_KERNELS: dict[str, list[dict[str, Any]]] = {
     "text_gated_residual_grad": [{"B": 2, "S": 20, "C": 3, "H": 48, "R": 16}],
     "glu_backward": [{"self": (2, 60000), "dim": 1}],
     "glu": [{"self": (2, 36000), "dim": 1}],
+    "mhc_post": [{"T": 40, "N": 4, "D": 384}, {"T": 2, "N": 4, "D": 24320}],
+    "mhc_post_backward": [{"T": 2, "N": 4, "D": 6400}],
+    "mhc_sinkhorn": [{"T": 2000, "N": 8, "num_iters": 2}],
+    "mhc_sinkhorn_backward": [{"T": 2000, "N": 8, "num_iters": 2}],
     "add": BROADCAST,
     "mul": BROADCAST[1:3],
     "maximum": BROADCAST[3:5],
@@ -64,6 +79,7 @@ def one_chip_each(op: Operator) -> list[Chip]:
 def small(op: Operator, wanted: Mapping[str, int] = WANTED) -> dict[str, int]:
     """Sizes that the operator takes, next to those wanted."""
     named = [d for d in op.dims if d.default is None]
+    wanted = {**wanted, **TAKEN.get(op.name, {})}
     sizes = {d.name: max(d.least, wanted.get(d.name, 6)) for d in named}
     return {d.name: -(-sizes[d.name] // d.multiple_of) * d.multiple_of for d in named}
 
@@ -73,9 +89,12 @@ def kinds(op: Operator) -> list[dict[str, Any]]:
     return [small(op), *OTHER_KERNELS.get(op.name, [])]
 
 
-def choices(op: Operator) -> Iterator[dict[str, bool]]:
-    """The options as they are by default, each turned alone, and all of them: every combination of two."""
-    names = [o.name for o in op.options]
+def choices(op: Operator, family: str = "950") -> Iterator[dict[str, bool]]:
+    """The options as they are by default, each turned alone, and all of them: every combination of two.
+
+    Those that a chip family must have on stay so.
+    """
+    names = [o.name for o in op.options if family in FREE.get((op.name, o.name), (family,))]
     default = {o.name: o.default for o in op.options}
     turned = [(), *((name,) for name in names), tuple(names)]
     for some in dict.fromkeys(turned):

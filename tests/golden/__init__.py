@@ -21,6 +21,7 @@ from tests.golden.cases import (
     GluStatus,
     GluTiling,
     GradientCase,
+    MhcTiling,
     TensorSpec,
 )
 from tests.golden.packing import load
@@ -33,6 +34,7 @@ __all__ = [
     "GluStatus",
     "GluTiling",
     "GradientCase",
+    "MhcTiling",
     "TensorSpec",
     "conv1d_refusals",
     "conv1d_tilings",
@@ -41,6 +43,7 @@ __all__ = [
     "glu_statuses",
     "glu_tilings",
     "gradient_cases",
+    "mhc_tilings",
 ]
 
 HERE = Path(__file__).parent
@@ -171,3 +174,19 @@ def gated_residual_limits() -> list[GatedResidualLimit]:
         )
         for row in _rows(name, "limits")
     ]
+
+
+def mhc_tilings(operator: str) -> list[MhcTiling]:
+    """Return the calls of an operator of manifold hyper-connections, accepted ones first."""
+    table = _document("mhc_tiling")[operator]
+    cases = []
+    for row in (dict(zip(table["columns"], row, strict=True)) for row in table["rows"]):
+        form, values, template = row.pop("form"), row.pop("tiling"), row.pop("template")
+        cases.append(
+            MhcTiling(
+                **{**row, "shape": tuple(row["shape"])},
+                tiling=None if values is None else dict(zip(table["fields"][form], values, strict=True)),
+                template=None if template is None else tuple(template),
+            )
+        )
+    return cases

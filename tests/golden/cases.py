@@ -146,3 +146,27 @@ class GatedResidualLimit:
     greatest_h: int | None
     stage_words: dict[str, int]
     channel_words: int | None
+
+
+@dataclass(frozen=True)
+class MhcTiling:
+    """A call of an operator of manifold hyper-connections, with its tiling or the check that the tiling fails.
+
+    `tile_bytes` are those of one slot of every buffer, where the original states them.
+    """
+
+    name: str
+    family: str
+    shape: tuple[int, ...]
+    dtype: str
+    options: dict[str, int]
+    cores: int
+    cube_cores: int | None
+    ub_bytes: int
+    tiling: dict[str, float] | None
+    block_dim: int | None
+    template: tuple[int, ...] | None
+    workspace_bytes: int | None
+    variant: str | None
+    tile_bytes: int | None
+    check: str | None

@@ -24,7 +24,7 @@ few = settings(max_examples=6, derandomize=True)
 @pytest.mark.parametrize(("name", "chip", "dtype", "sizes"), cases_of_kernels())
 def test_results_match_the_reference(name, chip, dtype, sizes):
     """Of every kernel with all combinations of options; values depend on the family, not on the chip."""
-    for options in operators.choices(load_operator(name)):
+    for options in operators.choices(load_operator(name), load_chip(chip).family):
         one = planned(name, chip, dtype, sizes, **options)
         every_buffer_is_written_and_read(one.kernel)
         inputs = made_up(one, seed=1)

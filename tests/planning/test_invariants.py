@@ -270,8 +270,10 @@ SUMS = {
     ("text_gated_residual_grad", "dgamma"): {"cores"},
     ("masked_causal_conv1d_backward", "gradWeight"): {"rows"},
     ("softmax", "y"): {"depth"},
+    ("mhc_post_backward", "grad_h_post"): {"columns"},
+    ("mhc_sinkhorn_backward", "grad_input"): {"tokens", "cores"},
 }
-"""Outputs made of sums in the plan's order, and what of the plan that order depends on."""
+"""Outputs made of sums or of inputs in the plan's order, and what of the plan that order depends on."""
 
 
 def variations(one):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +22,10 @@ class Call(Protocol):
     def dtype(self) -> str:
         """The main dtype."""
 
+    @property
+    def dims(self) -> Mapping[str, int]:
+        """The sizes by name."""
+
 
 class Plan(Protocol):
     """The part of a plan that an operator's `compare` reads."""
@@ -29,6 +33,10 @@ class Plan(Protocol):
     @property
     def call(self) -> Call:
         """The call that is planned."""
+
+    @property
+    def phases(self) -> Sequence[Any]:
+        """What runs, with the cores and tiles of each."""
 
     @property
     def route(self) -> str:
@@ -42,3 +50,4 @@ class Stated:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, bool] = field(default_factory=dict)
     dtype: str = "float32"
+    dims: Mapping[str, int] = field(default_factory=dict)

@@ -189,6 +189,44 @@ def assert_library(
     return _judged(subject, ", ".join(sorted(set(dtypes.values()))), seen)
 
 
+def assert_terms(
+    subject: str,
+    actual: Mapping[str, AnyArray],
+    expected: Mapping[str, AnyArray],
+    terms: Mapping[str, Array],
+    dtypes: Mapping[str, str],
+    shares: Mapping[str, float],
+) -> list[Measurement]:
+    """Return the worst error of every output in units of one rounding plus a share of the sum of its absolute terms.
+
+    The rounding is half an ulp, 0.55 next to a power of two; a float32 output has none beside that of its sum.
+    """
+    seen = []
+    for name in _pairs(actual, expected, subject):
+        dtype = dtypes[name]
+        result, reference = _finite(actual[name], expected[name], dtype)
+        once = 0.0 if dtype == "float32" else 0.55 * np.where(reference == 0, 0.0, ulp(reference, dtype))
+        allowed = once + shares[dtype] * terms[name]
+        seen.append(_elementwise(name, "error over a rounding and its terms", result, reference, allowed))
+    return _judged(subject, ", ".join(sorted(set(dtypes.values()))), seen)
+
+
+def assert_absolute(
+    subject: str,
+    actual: Mapping[str, AnyArray],
+    expected: Mapping[str, AnyArray],
+    allowed: Mapping[str, AnyArray],
+) -> list[Measurement]:
+    """Return the worst error of every output in units of what is allowed there; NaN says nothing of its element."""
+    seen = []
+    for name in _pairs(actual, expected, subject):
+        stated = ~np.isnan(expected[name])
+        result, reference = (np.where(stated, widened(values[name]), 0.0) for values in (actual, expected))
+        limit = np.where(stated, allowed[name], 1.0)
+        seen.append(_elementwise(name, "error over its tolerance", result, reference, limit))
+    return _judged(subject, "float32", seen)
+
+
 def assert_dynamic_quant(
     actual: Mapping[str, AnyArray], expected: Mapping[str, AnyArray], x: AnyArray
 ) -> list[Measurement]:

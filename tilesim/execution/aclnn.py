@@ -133,7 +133,7 @@ def get_workspace_size(
     if refused is not None:
         return refused, 0, None
     plan = plan_of(verdict)
-    tensors = {name: value for name, value in values.items() if name in op.arguments}
+    tensors = {name: None if call.is_null(name) else value for name, value in values.items() if name in op.arguments}
     return Returned.of(SUCCESS, verdict.note, verdict=verdict), plan.workspace_bytes, Executor(plan, tensors)
 
 
@@ -159,7 +159,7 @@ def _signature(op: Operator) -> dict[str, str]:
     inputs = [t for t in op.tensors if t.role == INPUT]
     outputs = [t for t in op.tensors if t.role != INPUT]
     names = {t.alias or t.name: t.name for t in inputs}
-    names |= {a.name: a.name for a in op.attributes}
+    names |= {a.alias or a.name: a.name for a in op.attributes}
     return names | {t.alias or t.name: t.name for t in outputs}
 
 

@@ -94,8 +94,9 @@ def _spelled(array: Array, dtype: str) -> str:
 def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) -> dict[str, Array]:
     """Inputs of a call that go together, from a seed: normal, weights divided by the root of what they sum over.
 
-    What a backward needs saved comes from its forward, run at the same inputs; so it needs a chip that has it. On which
-    one does not matter, since results that are no sums over rows do not depend on tiles.
+    What a backward needs saved comes from its forward, run on `chip` at the same inputs, or at others where it has none
+    of them: the layout of what is saved may depend on the chip. Both have the same name, or the same in the vendor's
+    interface.
     """
     operator = load_operator(op)
     if (number := whole_number(seed)) is None or number < 0:
@@ -103,17 +104,23 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     rng = np.random.default_rng(seed)
     wanted = [t for t in operator.tensors if t.role == INPUT and call.spec(t.name) is not None]
     forward = load_operator(operator.forward) if operator.forward else None
-    saved = {t.name for t in forward.tensors if t.role != INPUT} if forward else set()
+    results = {t.alias or t.name: t for t in forward.tensors if t.role != INPUT} if forward else {}
+    saved = {t.name: results[t.alias or t.name] for t in wanted if (t.alias or t.name) in results}
     drawn = {t.name: np.asarray(_drawn(rng, t, call)) for t in wanted if t.name not in saved}
-    if forward is None or not saved & {t.name for t in wanted}:
+    if forward is None or not saved:
         return drawn
-    shared = {name: array for name, array in drawn.items() if name in forward.arguments}
-    specs = {name: call.specs[name] for name in shared}
-    absent = {t.name: None for t in forward.tensors if t.role == INPUT and t.option and t.name not in shared}
-    known = {a.name: call.attributes[a.name] for a in forward.attributes if a.name in call.attributes}
-    first = bind(forward, {**specs, **absent, **known}, dtype=call.dtype)
+    inputs = [t for t in forward.tensors if t.role == INPUT]
+    shared = {t.name: drawn[t.name] for t in inputs if t.name in drawn}
+    missing = [t for t in inputs if not t.option and t.name not in shared]
+    given: dict[str, Any] = {name: call.specs[name] for name in shared}
+    given |= {t.name: None for t in inputs if t.option and t.name not in shared}
+    given |= {t.option: True for t in saved.values() if t.option}
+    given |= {a.name: call.attributes[a.name] for a in forward.attributes if a.name in call.attributes}
+    given |= {name: size for name, size in call.dims.items() if missing and name in forward.dimensions}
+    first = bind(forward, given, dtype=call.dtype)
+    shared |= {t.name: np.asarray(_drawn(rng, t, first)) for t in missing}
     outputs = run(plan_of(verdict_of(first, chip)), shared).outputs
-    return {t.name: drawn[t.name] if t.name in drawn else outputs[t.name] for t in wanted}
+    return {t.name: outputs[saved[t.name].name] if t.name in saved else drawn[t.name] for t in wanted}
 
 
 def _drawn(rng: np.random.Generator, argument: Argument, call: Call) -> Array:

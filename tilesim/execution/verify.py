@@ -22,7 +22,9 @@ def verify(run: Run, plan: Plan, inputs: Mapping[str, Any]) -> list[Difference]:
     if op.reference is None:
         raise BadInput(op.name, ["there is no reference to compare with"])
     given = {name: _wide(array) for name, array in conformed(call, inputs).items()}
-    numbers = {**call.dims, **call.attributes}
+    numbers = dict(call.env)
+    for phase in plan.phases:
+        numbers |= phase.sizes
     expected = op.reference(given, numbers)
     sizes: Arrays = op.magnitude(given, numbers) if op.magnitude else {}
     return [

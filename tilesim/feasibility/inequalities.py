@@ -87,7 +87,7 @@ def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
     """Every inequality of the kernel on the chip: phases in order, then the pools that the operator keeps back."""
     out: list[Inequality] = []
     for phase in kernel.phases:
-        minimum = {tile.name: tile.multiple_of for tile in phase.tiles.values()}
+        minimum = {tile.name: tile.smallest for tile in phase.tiles.values()}
         for memory in SPACES[phase.core_kind]:
             mine = [b for b in phase.buffers if b.space == memory and not b.pool]
             if mine or memory == "ub":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilesim.program.buffers import Range, Tensor, Value, View
+from tilesim.program.buffers import Range, Tensor, Value, View, view
 from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import Size
+from tilesim.program.sizes import ONE, Size
 from tilesim.program.units import FRACTAL
 
 
@@ -18,6 +18,7 @@ def matmul(  # noqa: PLR0913 - the choices of a product
     transpose_a: bool = False,
     transpose_b: bool = False,
     group: Size | None = None,
+    batched: bool = False,
     k_block: int = 64,
     l1_slots: int = 2,
     l0c_slots: int = 1,
@@ -27,24 +28,26 @@ def matmul(  # noqa: PLR0913 - the choices of a product
 
     With `transpose_a`, `a` is [k, m]; with `transpose_b`, `b` is [n, k]. With `group`, k is cut into runs of that many
     elements and out is [groups, m, n], a partial sum each. One mmad sums `k_block` elements of k; blocks and groups are
-    added in order, whatever the tiles. `l1_slots` and `l0c_slots` say how many tiles are in flight.
+    added in order, whatever the tiles. `batched` operands and out have one axis more in front, a product for each of
+    its places. `l1_slots` and `l0c_slots` say how many tiles are in flight.
     """
-    depth, rows = (a.shape[0], a.shape[1]) if transpose_a else (a.shape[1], a.shape[0])
-    columns = b.shape[0] if transpose_b else b.shape[1]
+    depth, rows = a.shape[-2:] if transpose_a else a.shape[:-3:-1]
+    columns = b.shape[-2] if transpose_b else b.shape[-1]
     with k.phase(name, "cube", note) as p:
         p.k_block = k_block
         tm, tn = p.tile("m", rows, FRACTAL), p.tile("n", columns, FRACTAL)
         tk = p.tile("k1", depth, k_block)
-        run = depth if group is None else group
-        for g in p.loop("group", depth, run, split="block_balanced", unit=run):
+        over, run = (a.shape[0], ONE) if batched else (depth, depth if group is None else group)
+        for g in p.loop("group", over, run, split="block_balanced", unit=run):
+            a_of, b_of = ((t[g.start] if batched else view(t)) for t in (a, b))
             for i in p.loop("mi", rows, tm, split="block_balanced", unit=tm):
                 for j in p.loop("ni", columns, tn, split="block_balanced", unit=tn):
                     c = p.buffer("c", (i.size, j.size), slots=l0c_slots, space="l0c")
                     total = p.clear(0.0, out=c)
-                    for outer in p.loop("k", g.size, tk, carry=(c,)):
-                        span = Range(g.start + outer.start, outer.size)
-                        a1 = _into(p, "aL1", a[span, i] if transpose_a else a[i, span], l1_slots)
-                        b1 = _into(p, "bL1", b[j, span] if transpose_b else b[span, j], l1_slots)
+                    for outer in p.loop("k", depth if batched else g.size, tk, carry=(c,)):
+                        span = outer if batched else Range(g.start + outer.start, outer.size)
+                        a1 = _into(p, "aL1", a_of[span, i] if transpose_a else a_of[i, span], l1_slots)
+                        b1 = _into(p, "bL1", b_of[j, span] if transpose_b else b_of[span, j], l1_slots)
                         for inner in p.loop("kk", outer.size, k_block, carry=(c,)):
                             here = Range(inner.start, inner.size)
                             a0 = p.buffer("aL0", (i.size, here.size), a.dtype, slots=2, space="l0a")
@@ -58,7 +61,7 @@ def matmul(  # noqa: PLR0913 - the choices of a product
                             else:
                                 right = p.emit("copy", b1[here, :], out=b0)
                             total = p.mmad(left, right, out=c)
-                    p.store(total, out[i, j] if group is None else out[g.index, i, j])
+                    p.store(total, out[g.index, i, j] if batched or group is not None else out[i, j])
 
 
 def _into(p: Phase, name: str, source: View, slots: int) -> Value:

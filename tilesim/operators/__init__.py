@@ -66,10 +66,12 @@ from tilesim.operators.status import (
     INNER_NULLPTR,
     PARAM_INVALID,
     PARAM_NULLPTR,
+    RUNTIME_ERROR,
     SUCCESS,
     TILING_ERROR,
     Status,
 )
+from tilesim.program.sizes import elements
 
 __all__ = [
     "DTYPE",
@@ -78,6 +80,7 @@ __all__ = [
     "INNER_NULLPTR",
     "PARAM_INVALID",
     "PARAM_NULLPTR",
+    "RUNTIME_ERROR",
     "SUCCESS",
     "TILING_ERROR",
     "UNKNOWN",
@@ -125,6 +128,7 @@ __all__ = [
     "dtype_of",
     "dtype_same",
     "dtype_supported",
+    "elements",
     "equal",
     "in_range",
     "less",

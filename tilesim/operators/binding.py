@@ -80,6 +80,11 @@ def tensor_named(op: Operator, key: str) -> str | None:
     return next((t.name for t in op.tensors if key == t.alias or ("_" in key and flat == t.name.lower())), None)
 
 
+def attribute_named(op: Operator, key: str) -> str | None:
+    """The attribute that the vendor's interface calls `key`; None if none."""
+    return next((a.name for a in op.attributes if key == a.alias), None)
+
+
 def by_own_names(op: Operator, given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     """`given` with every tensor under its own name, whichever of its names was used; other keys stay as they are."""
     out: dict[str, Any] = {}
@@ -163,6 +168,7 @@ class _Reader:
         if value is None:
             self.tensors[name] = None
             return
+        unwanted = self.op.arguments[name].unwanted
         shape, dtype = getattr(value, "shape", value), getattr(value, "dtype", "")
         if isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
             option = self.op.arguments[name].option
@@ -177,7 +183,7 @@ class _Reader:
             found += error.problems
             kind = ""
         self.problems += [f"{name}: {problem}" for problem in found]
-        self.tensors[name] = sizes, kind
+        self.tensors[name] = None if sizes == unwanted else (sizes, kind)
 
     def call(self, main: str, fill: str) -> Call:
         """The call, completed as far as sizes are told, tensors without a dtype in `fill`.
@@ -234,7 +240,7 @@ class _Reader:
             if name in self.dims:
                 given.solve(Size.of(op.sizes[name]), self.dims[name])
         for d in op.dims:
-            if d.default is not None and not any(v and d.name in op.patterns[n].names() for n, v in known.items()):
+            if d.default is not None:
                 given.bind(d.name, d.default)
         return given
 
@@ -276,7 +282,7 @@ def _main_dtype(reader: _Reader, dtype: str | None) -> str:
 def _name(op: Operator, key: str) -> str | None:
     """The operator's word for `key`: itself, the vendor's longer name of a tensor, or a tensor's name in snake case."""
     own = {*op.arguments, *op.sizes, *(o.name for o in op.options), *(a.name for a in op.attributes)}
-    return key if key in own else tensor_named(op, key)
+    return key if key in own else tensor_named(op, key) or attribute_named(op, key)
 
 
 def _unknown(op: Operator, key: str) -> str:
@@ -316,9 +322,10 @@ def _words(op: Operator, option: str) -> tuple[str, ...]:
 
 
 def _choice(op: Operator, name: str, value: Any) -> Any:
-    """Whether an option is on, where `value` is one of its words; any other value as it is."""
+    """Whether an option is on, where `value` is one of its words or the number that one is; any other as it is."""
     words = next((o.words for o in op.options if o.name == name), ())
-    return words.index(value) == 1 if isinstance(value, str) and value in words else value
+    word = str(value) if isinstance(value, str | int) else ""
+    return words.index(word) == 1 if word in words else value
 
 
 def _spec(name: str, word: str, others: str) -> Any:

@@ -67,13 +67,13 @@ class Argument:
     """Of a weight, the dim that products with it sum over: random values are divided by its root."""
     positive: bool = False
     """Whether values below 0 mean nothing, as of a mean square."""
+    unwanted: tuple[int, ...] | None = None
+    """The shape that stands for null in the vendor's interface, None where none does."""
 
 
-def result(
-    name: str, shape: str, *, dtype: str = "", option: str = "", alias: str = "", contiguous: bool = False
-) -> Argument:
-    """An output tensor."""
-    return Argument(name, shape, OUTPUT, dtype, option, alias, contiguous)
+def result(name: str, shape: str, **more: Any) -> Argument:
+    """An output tensor; `more` are the other fields of an Argument."""
+    return Argument(name, shape, OUTPUT, **more)
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ class Attribute:
     default: int | float | None = None
     dim: str = ""
     """The dim that it states; it has that dim's value where it is not given."""
+    alias: str = ""
+    """What the vendor's interface calls it, where that is another name."""
 
 
 class Texts(NamedTuple):
@@ -227,13 +229,18 @@ def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
 class VendorTiling:
     """What the vendor's host code hands to its kernel: fields in the vendor's order, key, blocks of the launch."""
 
-    data: Mapping[str, int] | None
+    data: Mapping[str, int | float | None] | None
+    """None for a field that is not known, for the reason in `unknown`."""
     key: int | None
     block_dim: int
     workspace_bytes: int | None = None
     """What the first call asks for; None for the platform's own part and the tensors that phases hand on."""
     ub_available_bytes: int | None = None
     """What the tiling counts on; None for the budget of the inequalities."""
+    template: tuple[int, ...] | None = None
+    """Parameters of the kernel's template, where they select it and the key that packs them is not public."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Why a field is not known, by its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,11 @@ def difference(
     """How far `actual` in `dtype` is from `expected` in float64, of the same shape.
 
     Where the reference is beyond the largest number of a float dtype, infinity is right. Where an element's reference
-    and magnitude are zero, it must be zero.
+    and magnitude are zero, it must be zero. Where the reference is NaN, a number says nothing about the element.
     """
     result, ref = np.asarray(actual).astype(np.float64), np.asarray(expected, dtype=np.float64)
+    stated = ~np.isnan(ref)
+    result, ref = np.where(stated, result, 0.0), np.where(stated, ref, 0.0)
     beyond = (np.abs(ref) > _largest(dtype)) & np.isinf(result) & (np.sign(ref) == np.sign(result))
     error, ref = np.where(beyond, 0.0, np.abs(result - np.where(beyond, result, ref))), np.where(beyond, 0.0, ref)
     worst = 0.0
@@ -116,7 +118,7 @@ Arrays = Mapping[str, Array]
 
 
 Numbers = Mapping[str, int | float]
-"""Attributes and dims by name."""
+"""Attributes, dims and the sizes of a plan by name."""
 
 
 ClosedForm = Callable[[Arrays, Numbers], Arrays]

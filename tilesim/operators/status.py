@@ -21,6 +21,8 @@ PARAM_NULLPTR: Final = Status("ACLNN_ERR_PARAM_NULLPTR", 161001)
 """A pointer that must be given is null."""
 PARAM_INVALID: Final = Status("ACLNN_ERR_PARAM_INVALID", 161002)
 """A dtype, rank, shape or attribute is not one of the documented ones."""
+RUNTIME_ERROR: Final = Status("ACLNN_ERR_RUNTIME_ERROR", 361001)
+"""A call of the runtime below the library failed."""
 INNER: Final = Status("ACLNN_ERR_INNER", 561000)
 """Something failed inside the library."""
 TILING_ERROR: Final = Status("ACLNN_ERR_INNER_TILING_ERROR", 561002)

@@ -9,6 +9,7 @@ from typing import Any
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.planning.phase_plan import PhasePlan, capacities
+from tilesim.program.nodes import full_tiles
 from tilesim.program.recorder import Phase
 from tilesim.program.sizes import Variable
 from tilesim.program.units import FRACTAL
@@ -35,8 +36,8 @@ def cube_options(
     """Tiles and grids of cores worth scheduling: sides doubled from a fractal that fit, each with the deepest k."""
     loops = {loop.name: loop for loop in phase.loops()}
     extent = {axis: int(loops[name].extent.bind(dims)) for axis, name in (("m", "mi"), ("n", "ni"))}
-    group = int(loops["group"].tile.bind(dims))
-    groups = -(-int(loops["group"].extent.bind(dims)) // group)
+    groups = loops["group"].trips(dims)
+    deepest = int(loops["k"].extent.bind(full_tiles([loops["group"]], dims)))
     cores = wanted.get("cores", chip.cores.cube)
 
     def fits(tiles: Mapping[str, int]) -> bool:
@@ -52,7 +53,7 @@ def cube_options(
     pairs = [(m, n) for m in sides["m"] for n in sides["n"] if fits({"m": m, "n": n, "k1": least})]
     for m, n in pairs:
         depth = least
-        while "k1" not in wanted and depth < group and fits({"m": m, "n": n, "k1": depth * 2}):
+        while "k1" not in wanted and depth < deepest and fits({"m": m, "n": n, "k1": depth * 2}):
             depth *= 2
         tiles = {"m": m, "n": n}
         count = {a: -(-extent[a] // tiles[a]) for a in extent}

@@ -100,9 +100,22 @@ class Plan(Shown):
         return self.vendor is None or all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in pairs)
 
     @property
-    def tiling_data(self) -> Mapping[str, int] | None:
-        """The vendor's fields in the vendor's order, None where its rule is not public or tiles by hand differ."""
+    def tiling_data(self) -> Mapping[str, int | float | None] | None:
+        """The vendor's fields in the vendor's order, None where its rule is not public or tiles by hand differ.
+
+        A field that is not known is None; `tiling_unknown` says why.
+        """
         return self.vendor.data if self.vendor and self.as_vendor else None
+
+    @property
+    def tiling_unknown(self) -> Mapping[str, str]:
+        """Why a field of the tiling data is not known, by its name."""
+        return self.vendor.unknown if self.vendor and self.as_vendor else {}
+
+    @property
+    def template(self) -> tuple[int, ...] | None:
+        """The template parameters by which the vendor picks a kernel, None where a key does, and as the fields are."""
+        return self.vendor.template if self.vendor and self.as_vendor else None
 
     @property
     def tiling_key(self) -> int | None:
@@ -177,7 +190,9 @@ class Plan(Shown):
             "by_hand": dict(self.by_hand),
             "block_dim": self.block_dim,
             "tiling_key": self.tiling_key,
+            "template": None if self.template is None else list(self.template),
             "tiling_data": None if self.tiling_data is None else dict(self.tiling_data),
+            "tiling_unknown": dict(self.tiling_unknown),
             "workspace_bytes": self.workspace_bytes,
             "workspace": {name: {"offset": at, "bytes": size} for name, (at, size) in self.workspace.items()},
             "ub_used_bytes": self.ub_used_bytes,

@@ -33,12 +33,12 @@ def vector_plan(
             if "copy_bytes" in tile.cap.names():
                 of_chip["copy_bytes"] = parameters.whole("tiling.copy_bytes")
             cap = max(1, min(longest, int(tile.cap.bind({**sizes, **of_chip}))))
-        cap = -(-cap // tile.multiple_of) * tile.multiple_of  # alignments rely on it
+        cap = max(-(-cap // tile.multiple_of) * tile.multiple_of, tile.smallest)  # alignments rely on it
         if tile.name in wanted:
             tiles[tile.name], reasons[tile.name] = wanted[tile.name], "given"
         else:
             largest = min((q.largest(tile.name, sizes, cap, tile.multiple_of) for q in limits), default=cap)
-            tiles[tile.name] = max(largest, tile.multiple_of)
+            tiles[tile.name] = max(largest, tile.smallest)
             reasons[tile.name] = (
                 "the whole axis of a core's share"
                 if largest >= longest
@@ -46,9 +46,9 @@ def vector_plan(
                 if largest == cap
                 else "the largest that fits"
             )
-            if any(loop.even or loop.split == "cyclic" for loop in users):
+            if tile.equal or any(loop.even or loop.split == "cyclic" for loop in users):
                 equal = -(-longest // -(-longest // tiles[tile.name]))
-                equal = -(-equal // tile.multiple_of) * tile.multiple_of
+                equal = max(-(-equal // tile.multiple_of) * tile.multiple_of, tile.smallest)
                 if equal < largest < cap:
                     reasons[tile.name] = "equal tiles, as few as fit"
                 tiles[tile.name] = equal

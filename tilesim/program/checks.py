@@ -50,9 +50,12 @@ def result_shape(op: str, sources: Sequence[Source], out: Shape | None, where: s
 
 
 def check_memories(core_kind: str, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
-    """Refuse operands in memories that the instruction does not work on. Raises BadOperator."""
+    """Refuse operands in memories that the instruction does not work on. Raises BadOperator.
+
+    A scalar operand may be an element of a tensor, which the scalar unit reads.
+    """
     row = ISA[op]
-    views = [s for s in sources if isinstance(s, View)]
+    views = [s for s in sources if isinstance(s, View) and not (s.space == "gm" and s.element and dst.shape)]
     spaces = tuple(v.space for v in (*views, dst))
     if op in COPIES:
         source, target = spaces

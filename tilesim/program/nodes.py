@@ -114,12 +114,22 @@ class Loop:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile size that the plan decides: the largest that fits, at most `cap`, in steps of `multiple_of` [elements]."""
+    """A tile size that the plan decides: the largest that fits, at most `cap`, in steps of `multiple_of` [elements].
+
+    It is `least` or more. An `equal` one is the smallest with which the axis has no more tiles.
+    """
 
     name: str
     cap: Size | None
     multiple_of: int
     cap_reason: str
+    least: int = 1
+    equal: bool = False
+
+    @property
+    def smallest(self) -> int:
+        """The smallest size that it can have [elements]."""
+        return max(self.least, self.multiple_of)
 
 
 def walk(

@@ -33,7 +33,7 @@ from tilesim.program.checks import (
 )
 from tilesim.program.isa import ISA, REGISTERS, SPACES
 from tilesim.program.nodes import Instr, Loop, Operand, Source, Target, Tile, walk
-from tilesim.program.sizes import ONE, Scalar, Size, Variable, dim
+from tilesim.program.sizes import ONE, ZERO, Scalar, Size, Variable, dim
 
 __all__ = ["Instr", "Kernel", "Loop", "Operand", "Phase", "Reserve", "Source", "Target", "Tile", "walk"]
 
@@ -67,12 +67,25 @@ class Phase:
         """The index of the core that runs the phase."""
         return dim(Variable(self.name, "core"))
 
-    def tile(self, name: str, cap: Size | int | None = None, multiple_of: int = 1, cap_reason: str = "") -> Size:
-        """Return a tile size for the plan to decide, as large as fits and at most `cap`."""
+    def tile(
+        self,
+        name: str,
+        cap: Size | int | None = None,
+        multiple_of: int = 1,
+        cap_reason: str = "",
+        *,
+        least: int = 1,
+        equal: bool = False,
+    ) -> Size:
+        """Return a tile size for the plan to decide, as large as fits, at least `least` and at most `cap`.
+
+        An `equal` one is the smallest with which the axis has no more tiles.
+        """
         where = caller(self.kernel.where)
         check_size(f"cap of tile '{name}'", 1 if cap is None else cap, 1, where)
         check_number(f"multiple_of of tile '{name}'", multiple_of, 1, where)
-        self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason)
+        check_number(f"least of tile '{name}'", least, 1, where)
+        self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason, least, equal)
         return dim(name, multiple_of)
 
     def loop(  # noqa: PLR0913 - a loop is what its arguments say
@@ -255,6 +268,10 @@ class Phase:
         return value.view
 
     # ---------------------------------------------------------------- reading what was recorded
+    def bytes(self, memory: str) -> Size:
+        """Bytes that its buffers take in a memory, but for those in pools."""
+        return sum((b.bytes for b in self.buffers if b.space == memory and not b.pool), ZERO)
+
     def instructions(self) -> Iterator[Instr]:
         """Its instructions in program order, each once."""
         yield from (node for node, _ in walk(self.body) if isinstance(node, Instr))

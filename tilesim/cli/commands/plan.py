@@ -56,7 +56,7 @@ def show(plan: Plan, *, buffers: bool = False) -> None:
     _workspace(plan)
     if plan.tiling_data is not None:
         heading("the vendor's tiling data")
-        fields((name, f"{value}") for name, value in plan.tiling_data.items())
+        fields((name, plan.tiling_unknown.get(name, f"{value}")) for name, value in plan.tiling_data.items())
     elif plan.vendor and plan.vendor.data is not None:
         heading("no tiling data of the vendor's: it tiles otherwise")
 
@@ -71,6 +71,8 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "blocks", f"{plan.block_dim}"
     if plan.tiling_key is not None:
         yield "tiling key", f"{plan.tiling_key}"
+    if plan.template is not None:
+        yield "template", ", ".join(map(str, plan.template))
     if plan.ub_used_bytes:
         used, available = plan.ub_used_bytes, plan.ub_available_bytes
         yield "ub", f"{used:,} of {size(available)} used ({percent(used / available)}) by the fullest phase"

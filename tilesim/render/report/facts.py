@@ -136,6 +136,7 @@ def plan_facts(plan: Plan, timeline: Timeline) -> Facts:
         "block_dim": plan.block_dim,
         "route": plan.route,
         "tiling_key": plan.tiling_key,
+        "template": None if plan.template is None else list(plan.template),
         "tiling_data": None if plan.tiling_data is None else dict(plan.tiling_data),
         "ub_used_bytes": fullest.used_bytes if fullest else 0,
         "ub_available_bytes": fullest.budget_bytes if fullest else 0,
