@@ -49,8 +49,8 @@ def test_ranges(text, values):
         ("many", "'many' is not a number or a range start:stop:step"),
         ("1:2:3:4", "'1:2:3:4' has 4 parts, a range has start:stop:step"),
         ("1:x:y", "'1:x:y': 'x' is not a number; '1:x:y': 'y' is not a number"),
-        ("1:2:0", "'1:2:0' never gets from 1 to 2 by 0"),
-        ("1:2:-1", "'1:2:-1' never gets from 1 to 2 by -1"),
+        ("1:2:0", "'1:2:0' does not lead from 1 to 2 by 0"),
+        ("1:2:-1", "'1:2:-1' does not lead from 1 to 2 by -1"),
         ("1:1e9:1", "'1:1e9:1' has 1,000,000,000 values, at most 100,000"),
         ("1/2", "'1/2' is not a number"),
         (",", "'' is not a number"),
@@ -162,7 +162,7 @@ def test_a_frontier_of_thousands_of_points_takes_seconds():
 def test_all_problems_at_once_before_anything_is_computed():
     with pytest.raises(BadInput) as caught:
         sweep(GRAD, {**SHAPE, "HH": 3, "S": "1:2:0"}, chips="ascend950pr")
-    assert caught.value.problems == ("S: '1:2:0' never gets from 1 to 2 by 0",)
+    assert caught.value.problems == ("S: '1:2:0' does not lead from 1 to 2 by 0",)
     with pytest.raises(BadInput, match="'HH' is not a key; did you mean 'H'"):
         sweep(GRAD, {**SHAPE, "HH": [3, 4]}, chips="ascend950pr")
     with pytest.raises(BadChip) as caught:

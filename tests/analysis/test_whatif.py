@@ -127,7 +127,7 @@ def test_what_the_time_depends_on():
             assert row[f"change_{which}"] == pytest.approx(100 * (time_us / base - 1))
     told = " ".join(table.notes)
     assert "without effect here: " in told
-    assert "left alone, since an alignment is a rule, not an amount: " in told
+    assert "not changed, since an alignment is a rule, not an amount: " in told
     named = set(table["figure"])
     assert not any(figure.startswith(("cube.", "kernels.")) or figure.endswith("align_bytes") for figure in named)
 

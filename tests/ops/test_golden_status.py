@@ -133,12 +133,12 @@ def test_plain_data_carries_the_note():
     verdict = check(CONV, {"S": 50, "B": 32, "H": 768}, chip=chip, mask=True)
     assert (verdict.ok, verdict.status.code) == (False, 0)
     assert verdict.to_json()["note"] == verdict.note
-    assert "would launch this" in verdict.note
+    assert "its second call launches the kernel" in verdict.note
     assert check(CONV, {"S": 50, "B": 32, "H": 768}, chip=PR).to_json()["note"] is None
     empty = check(GLU, {"self": (2, 0)}, chip=PR)
     assert (empty.ok, empty.tiling_check, empty.note) == (
         True,
         "empty",
-        "the vendor's tiling would fail its check 'empty', but is not asked",
+        "the vendor's tiling would fail its check 'empty', but this call does not run it",
     )
     assert "tiling" not in check(GLU, {"self": (2, 0)}, chip="ascend910b1").note

@@ -260,7 +260,7 @@ def test_an_estimate_says_what_was_set_by_hand():
     chip = load_chip("ascend950pr").override({"memory.gm.read_bytes_per_s": 2e12})
     timeline = simulate(plan(op, dims, chip=chip, dtype=dtype))
     assert timeline.rests_on["override"] == ("memory.gm.read_bytes_per_s",)
-    assert "figures set by hand in memory.gm" in timeline.estimate
+    assert "parameters set by hand in memory.gm" in timeline.estimate
 
 
 def test_faster_memory_is_faster():

@@ -1,4 +1,4 @@
-"""The answer to a call on a chip, which analyses and reports are made of: its verdict, its plan, the plan's time."""
+"""Answer to a call on a chip, of which analyses and reports consist: verdict, plan and time of the plan."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from tilesim.simulation.timeline import Timeline, timeline_of
 
 @dataclass(frozen=True)
 class Answer:
-    """A verdict and its plan; without a plan the verdict says why there is none."""
+    """Verdict and its plan; without a plan, the verdict has the reason."""
 
     verdict: Verdict
     plan: Plan | None = None
 
     @functools.cached_property
     def timeline(self) -> Timeline | None:
-        """The timeline of the plan."""
+        """Timeline of the plan, None without one."""
         return None if self.plan is None else timeline_of(self.plan)
 
     @property
     def time_us(self) -> float | None:
-        """The time of the plan."""
+        """Time of the plan, None without one."""
         return None if self.timeline is None else self.timeline.time_us
 
     def on(self, chip: Chip, tiles: Mapping[str, int] | None = None) -> Answer:
         """Return the answer for the same call on another chip.
 
-        `tiles` by hand are those of this answer. There is a plan only where the call fits. A chip with the same values
-        is not judged again.
+        `tiles` by hand are those of this answer. The answer has a plan only if the call fits. On a chip with the same
+        values, verdict and plan are those of this answer.
         """
         verdict, plan = self.verdict, self.plan
         if not chip.diff(verdict.on):
@@ -44,15 +44,15 @@ class Answer:
 
 
 def answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None) -> Answer:
-    """Return the answer of a verdict, with a plan wherever the vendor launches one; a file of buffers has none.
+    """Return the answer of a verdict, with a plan if the vendor launches the call; a file of buffers has none.
 
-    Tiles by hand that do not fit have a verdict of their own. Raises BadInput for tiles that the chip cannot have.
+    The verdict on tiles by hand that do not fit has the overflow. Raises BadInput for tiles that the chip cannot have.
     """
     return _answer(verdict, tiles, None)
 
 
 def fitting_answer_of(verdict: Verdict, tiles: Mapping[str, int] | None = None, base: Plan | None = None) -> Answer:
-    """Return the answer of a verdict, with a plan only where the call fits; `base` as of `replan_of`.
+    """Return the answer of a verdict, with a plan only if the call fits; `base` as of `replan_of`.
 
     Raises what `answer_of` raises.
     """

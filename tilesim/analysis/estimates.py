@@ -1,4 +1,4 @@
-"""How far the time of a plan can be trusted, and what one fused kernel would save: the last keys of its JSON."""
+"""Accuracy of the time of a plan and saving of one fused kernel: the last keys of its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids of values: what `KEY=a,b,c` and `KEY=start:stop:step` mean, for dims of an operator and figures of a chip."""
+"""Lists and ranges of values, `KEY=a,b,c` and `KEY=start:stop:step`, for dims and for parameters of a chip."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from tilesim.operators.operator import Operator
 from tilesim.operators.shapes import TensorSpec
 
 MOST_VALUES: Final = 100_000
-"""No range has more values, and no sweep more points: a step that was meant to be larger."""
+"""Most values of a range and most points of a sweep; more are a mistake in a step."""
 STARTS_AND_STOP: Final = (2, 3)
-"""A range has a start, a stop and perhaps a step."""
+"""Numbers of parts of a range: start and stop, or start, stop and step."""
 
 
 def numbers(text: str, *, whole: bool = False) -> list[int | float]:
-    """The numbers that `text` lists: single ones and ranges start:stop:step, the stop included, in the order written.
+    """Return the numbers that `text` lists: single ones and ranges start:stop:step, stop included, in the given order.
 
     Fractions are stepped exactly; a number without a fraction is an int.
 
     >>> numbers("16,32"), numbers("16:64:16"), numbers("1:2:0.25"), numbers("4:1:-1,8")
     ([16, 32], [16, 32, 48, 64], [1, 1.25, 1.5, 1.75, 2], [4, 3, 2, 1, 8])
 
-    Raises BadInput with all that is wrong.
+    Raises BadInput with all problems at once.
     """
-    found: list[int | float] = []
+    values: list[int | float] = []
     problems: list[str] = []
     for part in text.split(","):
         try:
-            found += _run(part.strip(), whole=whole)
+            values += _run(part.strip(), whole=whole)
         except BadInput as error:
             problems += error.problems
     if problems:
         raise BadInput("range", problems)
-    return found
+    return values
 
 
 def parse_grid(op: Operator, words: Iterable[str]) -> dict[str, Any]:
-    """What command-line words say, each KEY=VALUE with one value or several; several are a list.
+    """Return the values of command-line words, each KEY=VALUE with one value or several; several are a list.
 
     Dims and attributes take lists and ranges, tensors and options lists: `H=16:4800:16`, `self=2x4x6,2x4x8`,
     `inject=true,false`. Raises BadInput with all problems at once.
@@ -50,19 +50,19 @@ def parse_grid(op: Operator, words: Iterable[str]) -> dict[str, Any]:
     for word in words:
         key, equals, text = word.partition("=")
         try:
-            named = _values(op, key, text) if equals else parse(op, [word])
+            values = _values(op, key, text) if equals else parse(op, [word])
         except BadInput as error:
             problems += error.problems
             continue
-        problems += [f"{name} is given twice" for name in named if name in out]
-        out |= named
+        problems += [f"{name} is given twice" for name in values if name in out]
+        out |= values
     if problems:
         raise BadInput(op.name, list(dict.fromkeys(problems)))
     return out
 
 
 def parse_settings(words: Iterable[str]) -> dict[str, list[int | float]]:
-    """What command-line words KEY=VALUES say about figures of a chip; the keys are looked up later.
+    """Return the values of command-line words KEY=VALUES for parameters of a chip; the keys are not checked.
 
     >>> parse_settings(["memory.ub.size_bytes=131072:196608:32768", "cores.vector=24,48"])
     {'memory.ub.size_bytes': [131072, 163840, 196608], 'cores.vector': [24, 48]}
@@ -88,9 +88,9 @@ def parse_settings(words: Iterable[str]) -> dict[str, list[int | float]]:
 
 
 def axes_of(op: Operator, given: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The values of every key of `given`, a list of one where it is not varied.
+    """Return the values of every key of `given`, a list of one value for a key that does not vary.
 
-    A text is read as `parse_grid` does. A range or a sequence is several values, of a tensor a sequence of shapes.
+    A text is read as in `parse_grid`. A range or a sequence is several values, of a tensor a sequence of shapes.
     Raises BadInput with all problems at once.
     """
     out: dict[str, list[Any]] = {}
@@ -111,7 +111,7 @@ def axes_of(op: Operator, given: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, list[int | float | str]]:
-    """The values of every figure that is to be set: a number, a text as on the command line, or several.
+    """Return the values of every parameter to set: a number, a text as on the command line, or a sequence of them.
 
     Raises BadInput with all problems at once.
     """
@@ -133,55 +133,55 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, list[int | float | str]]:
 
 
 def _is_axis(value: Any, *, tensor: bool) -> bool:
-    """Whether `value` is several values; a shape is one."""
+    """Return True if `value` is several values; a shape is one."""
     if isinstance(value, range):
         return True
     if isinstance(value, TensorSpec) or not isinstance(value, Sequence):
         return False
-    return not tensor or any(isinstance(one, bool) or not isinstance(one, int) for one in value)
+    return not tensor or any(isinstance(item, bool) or not isinstance(item, int) for item in value)
 
 
 def _values(op: Operator, key: str, text: str) -> dict[str, Any]:
-    """The operator's name for a key, and its value or list of values; raises BadInput."""
+    """Return the operator's name for a key with its value or list of values. Raises BadInput."""
     ranged = key in op.sizes or (key in {a.name for a in op.attributes} and key not in op.arguments)
     if ranged and ":" in text:
         try:
             return {key: numbers(text, whole=key in op.sizes)}
         except BadInput as error:
             raise BadInput(key, [f"{key}: {problem}" for problem in error.problems]) from None
-    found: list[Any] = []
+    values: list[Any] = []
     problems: list[str] = []
     name = key
     for part in text.split(","):
         try:
             ((name, value),) = parse(op, [f"{key}={part}"]).items()
-            found.append(value)
+            values.append(value)
         except BadInput as error:
             problems += error.problems
     if problems:
         raise BadInput(key, list(dict.fromkeys(problems)))
-    return {name: found[0] if len(found) == 1 else found}
+    return {name: values[0] if len(values) == 1 else values}
 
 
 def _run(part: str, *, whole: bool) -> list[int | float]:
-    """The numbers of one part of a list."""
+    """Return the numbers of one part of a list."""
     words = part.split(":")
     kind = "whole number" if whole else "number"
-    read = [_number(word, whole=whole) for word in words]
-    wrong = [word for word, number in zip(words, read, strict=True) if number is None]
-    if len(words) == 1 and wrong:
+    parsed = [_number(word, whole=whole) for word in words]
+    invalid = [word for word, number in zip(words, parsed, strict=True) if number is None]
+    if len(words) == 1 and invalid:
         raise BadInput("range", [f"{part!r} is not a {kind} or a range start:stop:step"])
     if len(words) not in (1, *STARTS_AND_STOP):
         raise BadInput("range", [f"{part!r} has {len(words)} parts, a range has start:stop:step"])
-    if wrong:
-        raise BadInput("range", [f"{part!r}: {word!r} is not a {kind}" for word in wrong])
-    known = [number for number in read if number is not None]
-    if len(known) == 1:
-        return [_plain(known[0])]
-    start, stop = known[:2]
-    step = known[2] if len(known) > 2 else Fraction(1 if stop >= start else -1)
+    if invalid:
+        raise BadInput("range", [f"{part!r}: {word!r} is not a {kind}" for word in invalid])
+    bounds = [number for number in parsed if number is not None]
+    if len(bounds) == 1:
+        return [_plain(bounds[0])]
+    start, stop = bounds[:2]
+    step = bounds[2] if len(bounds) > 2 else Fraction(1 if stop >= start else -1)
     if not step or (stop - start) / step < 0:
-        raise BadInput("range", [f"{part!r} never gets from {_plain(start)} to {_plain(stop)} by {_plain(step)}"])
+        raise BadInput("range", [f"{part!r} does not lead from {_plain(start)} to {_plain(stop)} by {_plain(step)}"])
     count = int((stop - start) / step) + 1
     if count > MOST_VALUES:
         raise BadInput("range", [f"{part!r} has {count:,} values, at most {MOST_VALUES:,}"])

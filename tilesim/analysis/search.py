@@ -1,10 +1,10 @@
-"""Other tilings of a plan, ranked: other tile sizes, slots and cores, with their cycles and why they lost."""
+"""Ranked tilings of a plan: other tile sizes, slots and cores, with their cycles and the reasons of their ranks."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,52 +26,53 @@ from tilesim.program.buffers import Buffer
 from tilesim.program.isa import COPIES
 from tilesim.program.loop_nest import split_loops
 from tilesim.program.recorder import Kernel, Phase
-from tilesim.program.sizes import Variable
+from tilesim.program.sizes import Env, Variable
 
 RECORDED: Final = "as recorded"
+"""Slots of a candidate with those of the operator."""
 FEWER_CORES: Final = (0.75, 0.5, 0.25)
-"""Shares of the chip's cores that are tried as well."""
+"""Shares of the chip's cores that the search tries."""
 DOUBLINGS: Final = 2
-"""So often is a tile doubled beyond the largest, to say what it does not fit into."""
+"""Number of doublings of a tile beyond the largest, to report the memory that it exceeds."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to tile one phase, the others as the plan has them."""
+    """Tiling of one phase, the others as planned."""
 
     phase: str
     tiles: Mapping[str, int]
     slots: str
-    """"as recorded", or what is changed, such as "1 for all"."""
+    """"as recorded", or the change, such as "1 for all"."""
     cores: int
     cycles: int | None
-    """Of the slowest core; None if it was turned down before it was scheduled."""
+    """Cycles of the slowest core; None if the candidate was rejected before its schedule."""
     bound_cycles: int | None
-    """Of its longest pipe alone; None if it does not fit."""
+    """Cycles of its longest pipe alone; None if it does not fit."""
     rank: int | None
-    """Among those of the phase, the fastest first; None if it was turned down."""
+    """Rank among the candidates of the phase, 1 the fastest; None if it was rejected."""
     chosen: bool
-    """Whether it is what the plan has."""
+    """True if it is the tiling of the plan."""
     reason: str
-    """Who chose it and what it loses, or why it was turned down."""
+    """Reason of the choice or of the rank, or of the rejection."""
     grid: str = ""
-    """Of matrix products, cores over tiles of m and of n, such as "4 x 8", with those over groups before them."""
+    """Cores over tiles of m and of n of a matrix product, such as "4 x 8", with those over groups before them."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data."""
+        """Return the fields as plain data."""
         return {**vars(self), "tiles": dict(self.tiles)}
 
 
 @dataclass
-class _Trial:
-    """A candidate while it is looked at."""
+class _Tiling:
+    """Candidate before it is ranked; without a plan, `reason` is that of its rejection."""
 
     tiles: Mapping[str, int]
     slots: str
     cores: int
     plan: PhasePlan | None = None
     reason: str = ""
-    bound: int | None = field(default=None)
+    bound: int | None = None
 
 
 @checked
@@ -85,13 +86,13 @@ def search(
     tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> list[Candidate]:
-    """Ranked ways to tile every phase of a call (or one phase), those of the phase that takes longest first.
+    """Return ranked tilings of every phase of a call (or of one phase), those of the longest phase first.
 
     Tile sizes by halves and equal parts of the largest, one to three slots, fewer cores; of a matrix product all tiles
-    and grids that the planner considers. What does not fit says which memory lacks how many bytes; what cannot be
-    faster than the best says so by its longest pipe. Phases are searched one by one, with the others as planned; where
-    a later phase reads one partial result a core, the cores stay. With `tiles` by hand the plan that is searched is the
-    one that `plan` makes of them. Raises what `plan` raises.
+    and grids that the planner considers. The reason of a tiling that does not fit gives the memory and the missing
+    bytes; the reason of one that cannot be the fastest gives the cycles of its longest pipe. Phases are searched one by
+    one, with the others as planned; if a later phase reads one partial result of each core, the cores stay. With
+    `tiles` by hand, the search starts from the plan that `plan` makes of them. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     verdict = verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip))
@@ -99,32 +100,32 @@ def search(
 
 
 def search_of(plan: Plan, phase: str | None = None) -> list[Candidate]:
-    """The candidates of a plan that is already made. Raises BadInput for a phase that it does not have."""
-    names = [one.phase.name for one in plan.phases]
+    """Return the candidates of a plan. Raises BadInput for a phase that it does not have."""
+    names = [planned.phase.name for planned in plan.phases]
     if phase is not None and phase not in names:
         hint = did_you_mean(phase, names) or f" there are: {', '.join(names)}"
         raise BadInput(plan.operator.name, [f"{phase!r} is not a phase;{hint}"])
     kernels = _with_other_slots(plan)
-    wanted = [one for one in plan.phases if phase in (None, one.phase.name)]
+    searched = [planned for planned in plan.phases if phase in (None, planned.phase.name)]
     out: list[Candidate] = []
-    for one in sorted(wanted, key=lambda p: -p.cycles):
-        look = _cube_trials if one.phase.core_kind == "cube" else _vector_trials
-        out += _ranked(one, list(look(plan, one, kernels)))
+    for planned in sorted(searched, key=lambda p: -p.cycles):
+        tilings = _cube_tilings if planned.phase.core_kind == "cube" else _vector_tilings
+        out += _ranked(planned, list(tilings(plan, planned, kernels)))
     return out
 
 
 def search_table(candidates: Sequence[Candidate]) -> Table:
-    """The candidates as a table, with what the best of every phase would come to together."""
+    """Return the candidates as a table, with the sum of the best of every phase in a note."""
     columns = (
         Column("phase"),
         Column("rank"),
         Column("chosen"),
         Column("tiles", "", "tile sizes [elements]"),
-        Column("slots", "", "slots of the buffers, where they are others than the operator's"),
+        Column("slots", "", "slots of the buffers, as recorded or changed"),
         Column("cores", "cores"),
         Column("grid", "", "cores over tiles of m and of n, of matrix products"),
         Column("cycles", "cycles", "of the slowest core"),
-        Column("longest_pipe", "cycles", "what the longest pipe takes alone"),
+        Column("longest_pipe", "cycles", "of the longest pipe alone"),
         Column("reason"),
     )
     rows = [
@@ -133,9 +134,9 @@ def search_table(candidates: Sequence[Candidate]) -> Table:
     ]
     planned_cycles = sum(c.cycles or 0 for c in candidates if c.chosen)
     best_cycles = sum(c.cycles or 0 for c in candidates if c.rank == 1)
-    less = f"{100 * (best_cycles / planned_cycles - 1):.1f} %" if planned_cycles else "no work"
-    note = f"the plan takes {planned_cycles:,} cycles, the best of every phase {best_cycles:,} ({less})"
-    return table_of("ways to tile", columns, rows, [note])
+    difference = f"{100 * (best_cycles / planned_cycles - 1):.1f} %" if planned_cycles else "no work"
+    note = f"the plan takes {planned_cycles:,} cycles, the best of every phase {best_cycles:,} ({difference})"
+    return table_of("tilings", columns, rows, [note])
 
 
 def _words(tiles: Mapping[str, int]) -> str:
@@ -144,11 +145,11 @@ def _words(tiles: Mapping[str, int]) -> str:
 
 # ---------------------------------------------------------------- kernels with other slots
 Change = Callable[[Phase, Buffer], int]
-"""The slots of a buffer of a phase."""
+"""Function of a phase and a buffer to the slots of the buffer."""
 
 
 def _with_other_slots(plan: Plan) -> dict[str, Kernel]:
-    """The kernel, and copies of it whose buffers have other slots, by what is changed."""
+    """Return the kernel, and copies of it whose buffers have other slots, by the change."""
     kernel = plan.kernel
     changes: dict[str, Change] = {
         "1 for all": lambda _, __: 1,
@@ -159,7 +160,7 @@ def _with_other_slots(plan: Plan) -> dict[str, Kernel]:
     }
     out = {RECORDED: kernel}
     for name, change in changes.items():
-        # Recorded anew, since a recorded kernel belongs to everyone and its buffers remember their bytes.
+        # Recorded again, since a recorded kernel is shared and its buffers cache their bytes.
         copy = Kernel(
             kernel.name, kernel.dtype, kernel.options, kernel.tensors, kernel.family, kernel.variant, kernel.registers
         )
@@ -173,23 +174,23 @@ def _with_other_slots(plan: Plan) -> dict[str, Kernel]:
 
 
 def _copied(phase: Phase, *, out: bool) -> set[Buffer]:
-    """Buffers of several slots that are copied to global memory, or from it."""
-    found: set[Buffer] = set()
+    """Return the buffers of several slots that are copied to global memory, or from it."""
+    buffers: set[Buffer] = set()
     for instr in phase.instructions():
         ends = [v.base for v in (*instr.reads(), instr.dst)]
         if instr.op in COPIES and "gm" in instr.route:
-            wanted = instr.route[1] == "gm"
-            found |= {b for b in ends if isinstance(b, Buffer) and b.slots > 1 and wanted is out}
-    return found
+            stores = instr.route[1] == "gm"
+            buffers |= {b for b in ends if isinstance(b, Buffer) and b.slots > 1 and stores is out}
+    return buffers
 
 
 def _variants(
-    plan: Plan, one: PhasePlan, kernels: Mapping[str, Kernel]
+    plan: Plan, planned: PhasePlan, kernels: Mapping[str, Kernel]
 ) -> Iterator[tuple[str, Phase, list[Inequality]]]:
-    """The phase in every kernel in which its slots are others, with its inequalities."""
+    """Yield the phase of every kernel in which its slots differ from those before, with its inequalities."""
     seen: list[list[int]] = []
     for name, kernel in kernels.items():
-        phase = next(p for p in kernel.phases if p.name == one.phase.name)
+        phase = next(p for p in kernel.phases if p.name == planned.phase.name)
         slots = [b.slots for b in phase.buffers]
         if slots in seen:
             continue
@@ -198,26 +199,26 @@ def _variants(
 
 
 # ---------------------------------------------------------------- vector phases
-def _vector_trials(plan: Plan, one: PhasePlan, kernels: Mapping[str, Kernel]) -> Iterator[_Trial]:
-    """Every tiling of a vector phase that is worth a look."""
+def _vector_tilings(plan: Plan, planned: PhasePlan, kernels: Mapping[str, Kernel]) -> Iterator[_Tiling]:
+    """Yield the tilings of a vector phase."""
     cores = plan.chip.cores.vector
-    yield _Trial(one.tiles, RECORDED, one.cores, one)
-    if not one.cycles:  # nothing to divide
+    yield _Tiling(planned.tiles, RECORDED, planned.cores, planned)
+    if not planned.cycles:  # no work to divide
         return
-    for name, phase, limits in _variants(plan, one, kernels):
+    for name, phase, limits in _variants(plan, planned, kernels):
         largest = vector_plan(phase, plan.sizes, plan.chip, limits, {})
-        choices = [_values(phase, largest, one, tile, beyond=name == RECORDED) for tile in phase.tiles]
+        choices = [_sizes(phase, largest, planned, tile, beyond=name == RECORDED) for tile in phase.tiles]
         combined = list(itertools.product(*choices)) if len(choices) < 2 else list(_one_at_a_time(largest, choices))
         for values in combined:
             tiles = dict(zip(phase.tiles, values, strict=True))
-            yield _vector_trial(plan, phase, limits, name, tiles, cores)
-        if name == RECORDED and not _partials(plan, one):
+            yield _vector_tiling(plan, phase, limits, name, tiles, cores)
+        if name == RECORDED and not _has_partial_results(plan, planned):
             for share in FEWER_CORES:
-                yield _vector_trial(plan, phase, limits, name, one.tiles, max(int(cores * share), 1))
+                yield _vector_tiling(plan, phase, limits, name, planned.tiles, max(int(cores * share), 1))
 
 
-def _values(phase: Phase, largest: PhasePlan, one: PhasePlan, name: str, *, beyond: bool) -> list[int]:
-    """Sizes of a tile to try: halves and equal parts of the largest that fits, and if wanted those beyond it."""
+def _sizes(phase: Phase, largest: PhasePlan, planned: PhasePlan, name: str, *, beyond: bool) -> list[int]:
+    """Return the sizes of a tile to try: halves and equal parts of the largest that fits, with `beyond` larger ones."""
     tile, top = phase.tiles[name], largest.tiles[name]
     step = tile.multiple_of
     loops = [loop for loop in phase.loops() if name in loop.tile.names()]
@@ -227,76 +228,79 @@ def _values(phase: Phase, largest: PhasePlan, one: PhasePlan, name: str, *, beyo
     longest = max(extents.values(), default=top)
     shares = [-(-extent // (largest.cores if loop in split else 1)) for loop, extent in extents.items()]
     share = max(shares, default=top)
-    wanted = {top, one.tiles[name], -(-share // -(-share // max(top, 1)))}
-    wanted |= {top // 2**i for i in range(1, top.bit_length())}
-    more = {top * 2**i for i in range(1, DOUBLINGS + 1) if top * 2**i < 2 * longest} if beyond else set()
-    return sorted({max(-(-value // step) * step, step) for value in wanted} | more, reverse=True)
+    fitting = {top, planned.tiles[name], -(-share // -(-share // max(top, 1)))}
+    fitting |= {top // 2**i for i in range(1, top.bit_length())}
+    larger = {top * 2**i for i in range(1, DOUBLINGS + 1) if top * 2**i < 2 * longest} if beyond else set()
+    return sorted({max(-(-value // step) * step, step) for value in fitting} | larger, reverse=True)
 
 
 def _one_at_a_time(largest: PhasePlan, choices: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """The largest tiles with one of them changed, and all of them halved."""
+    """Yield the largest tiles with one of them changed, and all of them halved."""
     top = tuple(largest.tiles.values())
     for i, values in enumerate(choices):
         yield from ((*top[:i], value, *top[i + 1 :]) for value in values)
     yield tuple(max(value // 2, 1) for value in top)
 
 
-def _vector_trial(
+def _vector_tiling(
     plan: Plan, phase: Phase, limits: list[Inequality], slots: str, tiles: Mapping[str, int], cores: int
-) -> _Trial:
-    """A tiling, planned if it fits."""
-    cap = {n: t for n, t in phase.tiles.items() if t.cap is not None and n in tiles}
-    about = {**plan.sizes, **tiles, "copy_bytes": plan.chip.tiling.copy_bytes, "vector_cores": cores}
-    for limit in limits:
-        missing = -limit.slack_bytes({**plan.sizes, **tiles})
-        if missing > 0:
-            return _Trial(tiles, slots, cores, None, f"does not fit: {missing:,} B too many in {limit.memory}")
-    for name, tile in cap.items():
-        most = max(int(tile.cap.bind(about)), tile.multiple_of) if tile.cap is not None else tiles[name]
-        if tiles[name] > most:
-            return _Trial(tiles, slots, cores, None, f"{name} is {tile.cap_reason or f'at most {most}'}")
-    made = vector_plan(phase, plan.sizes, plan.chip, limits, {**tiles, "cores": cores})
-    return _Trial(made.tiles, slots, made.cores, made)
+) -> _Tiling:
+    """Return a tiling of a vector phase, with a plan if it fits."""
+    env = {**plan.sizes, **tiles, "copy_bytes": plan.chip.tiling.copy_bytes, "vector_cores": cores}
+    if overflow := _overflow(limits, {**plan.sizes, **tiles}):
+        return _Tiling(tiles, slots, cores, None, overflow)
+    for name, size in tiles.items():
+        tile = phase.tiles[name]
+        most = size if tile.cap is None else max(int(tile.cap.bind(env)), tile.multiple_of)
+        if size > most:
+            return _Tiling(tiles, slots, cores, None, f"{name} is {tile.cap_reason or f'at most {most}'}")
+    planned = vector_plan(phase, plan.sizes, plan.chip, limits, {**tiles, "cores": cores})
+    return _Tiling(planned.tiles, slots, planned.cores, planned)
 
 
-def _partials(plan: Plan, one: PhasePlan) -> bool:
-    """Whether a workspace has a row for every core of a phase."""
-    name = Variable(one.phase.name, "cores")
+def _overflow(limits: Sequence[Inequality], sizes: Env) -> str:
+    """Return the reason why sizes do not fit, by the inequality with the least slack; "" if they fit."""
+    worst = min(limits, key=lambda limit: limit.slack_bytes(sizes), default=None)
+    missing = -worst.slack_bytes(sizes) if worst else 0
+    return f"does not fit: {missing:,} B too many in {worst.memory}" if worst and missing > 0 else ""
+
+
+def _has_partial_results(plan: Plan, planned: PhasePlan) -> bool:
+    """Return True if a workspace has a row for every core of a phase."""
+    name = Variable(planned.phase.name, "cores")
     return any(name in size.names() for tensor in plan.kernel.workspaces.values() for size in tensor.shape)
 
 
 # ---------------------------------------------------------------- matrix products
-def _cube_trials(plan: Plan, one: PhasePlan, kernels: Mapping[str, Kernel]) -> Iterator[_Trial]:
-    """Every tiling of a matrix product that the planner considers, the nearest that do not fit, and other slots."""
-    yield _Trial(one.tiles, RECORDED, one.cores, one)
-    for name, phase, limits in _variants(plan, one, kernels):
-        if name != RECORDED:  # the fastest of them stands for all
-            if any(limit.slack_bytes({**plan.sizes}) < 0 for limit in limits):
-                worst = min(limits, key=lambda limit: limit.slack_bytes({**plan.sizes}))
-                missing = -worst.slack_bytes({**plan.sizes})
-                yield _Trial({}, name, one.cores, None, f"does not fit: {missing:,} B too many in {worst.memory}")
+def _cube_tilings(plan: Plan, planned: PhasePlan, kernels: Mapping[str, Kernel]) -> Iterator[_Tiling]:
+    """Yield the tilings of a matrix product that the planner considers, the nearest that do not fit, other slots."""
+    yield _Tiling(planned.tiles, RECORDED, planned.cores, planned)
+    for name, phase, limits in _variants(plan, planned, kernels):
+        if name != RECORDED:  # the fastest tiling represents all with these slots
+            if overflow := _overflow(limits, plan.sizes):
+                yield _Tiling({}, name, planned.cores, None, overflow)
             else:
                 best = cube_plan(phase, plan.sizes, plan.chip, limits, {})
-                yield _Trial(best.tiles, name, best.cores, best)
+                yield _Tiling(best.tiles, name, best.cores, best)
             continue
         options = cube_options(phase, plan.sizes, plan.chip, limits, {})
         for option in options:
-            yield _cube_trial(plan, phase, option)
+            yield _cube_tiling(plan, phase, option)
         yield from _too_large(plan, phase, limits, {(o["m"], o["n"]): o["k1"] for o in options})
 
 
-def _cube_trial(plan: Plan, phase: Phase, option: Mapping[str, int]) -> _Trial:
-    """A tiling of a matrix product on a grid of cores."""
+def _cube_tiling(plan: Plan, phase: Phase, option: Mapping[str, int]) -> _Tiling:
+    """Return a tiling of a matrix product on a grid of cores."""
     tiles = {name: option[name] for name in phase.tiles}
     cores = used_cores(option)
     sizes = {**plan.sizes, **option, Variable(phase.name, "cores"): cores}
-    return _Trial(tiles, RECORDED, cores, PhasePlan(phase, plan.chip, sizes, tiles, {}, cores))
+    return _Tiling(tiles, RECORDED, cores, PhasePlan(phase, plan.chip, sizes, tiles, {}, cores))
 
 
 def _too_large(
     plan: Plan, phase: Phase, limits: Sequence[Inequality], fitting: Mapping[tuple[int, int], int]
-) -> Iterator[_Trial]:
-    """Tiles of which one side is double that of tiles that fit, and which do not."""
+) -> Iterator[_Tiling]:
+    """Yield tiles that do not fit and of which one side is double that of tiles that fit."""
     extents = {loop.name: int(loop.extent.bind(plan.sizes)) for loop in phase.loops() if loop.name in ("mi", "ni")}
     seen = set(fitting)
     for m, n in fitting:
@@ -305,86 +309,73 @@ def _too_large(
                 continue
             seen.add(tile)
             tiles = {"m": tile[0], "n": tile[1], "k1": phase.k_block}
-            sizes = {**plan.sizes, **tiles}
-            worst = min(limits, key=lambda limit: limit.slack_bytes(sizes))
-            missing = -worst.slack_bytes(sizes)
-            if missing > 0:
-                yield _Trial(
-                    tiles,
-                    RECORDED,
-                    plan.chip.cores.cube,
-                    None,
-                    f"does not fit: {missing:,} B too many in {worst.memory}",
-                )
+            if overflow := _overflow(limits, {**plan.sizes, **tiles}):
+                yield _Tiling(tiles, RECORDED, plan.chip.cores.cube, None, overflow)
 
 
 # ---------------------------------------------------------------- ranking
-def _ranked(one: PhasePlan, trials: Sequence[_Trial]) -> list[Candidate]:
-    """The candidates of a phase, the fastest first, then those that were turned down."""
-    unique: dict[tuple[Any, ...], _Trial] = {}
-    for trial in trials:
-        unique.setdefault((tuple(trial.tiles.items()), trial.slots, trial.cores, _grid(trial)), trial)
-    fitting = [trial for trial in unique.values() if trial.plan is not None]
-    for trial in fitting:
-        trial.bound = _bound(trial.plan)
-    fitting.sort(key=lambda trial: (trial.plan is not one, trial.bound or 0))
-    best = one.cycles
-    for trial in fitting:
-        if trial.plan is not one and trial.bound is not None and trial.bound >= best:
-            trial.reason = f"longest pipe alone {trial.bound:,} cycles >= best {best:,}"
-        elif trial.plan is not None:
-            best = min(best, trial.plan.cycles)
-    timed = sorted((t for t in fitting if not t.reason), key=lambda t: (_cycles(t), t.plan is not one))
-    out = [_candidate(one, trial, rank, best) for rank, trial in enumerate(timed, 1)]
-    rest = sorted((t for t in fitting if t.reason), key=lambda t: t.bound or 0)
-    rest += [trial for trial in unique.values() if trial.plan is None]
-    return out + [_candidate(one, trial, None, best) for trial in rest]
+def _ranked(planned: PhasePlan, tilings: Sequence[_Tiling]) -> list[Candidate]:
+    """Return the candidates of a phase, the fastest first, then the rejected ones."""
+    unique: dict[tuple[Any, ...], _Tiling] = {}
+    for tiling in tilings:
+        unique.setdefault((tuple(tiling.tiles.items()), tiling.slots, tiling.cores, _grid(tiling)), tiling)
+    fitting = [tiling for tiling in unique.values() if tiling.plan is not None]
+    for tiling in fitting:
+        tiling.bound = tiling.plan.longest_pipe_cycles if tiling.plan else 0
+    fitting.sort(key=lambda tiling: (tiling.plan is not planned, tiling.bound or 0))
+    best = planned.cycles
+    for tiling in fitting:
+        if tiling.plan is not planned and tiling.bound is not None and tiling.bound >= best:
+            tiling.reason = f"longest pipe alone {tiling.bound:,} cycles >= best {best:,}"
+        elif tiling.plan is not None:
+            best = min(best, tiling.plan.cycles)
+    timed = sorted((t for t in fitting if not t.reason), key=lambda t: (_cycles(t), t.plan is not planned))
+    out = [_candidate(planned, tiling, rank, best) for rank, tiling in enumerate(timed, 1)]
+    rejected = sorted((t for t in fitting if t.reason), key=lambda t: t.bound or 0)
+    rejected += [tiling for tiling in unique.values() if tiling.plan is None]
+    return out + [_candidate(planned, tiling, None, best) for tiling in rejected]
 
 
-def _candidate(one: PhasePlan, trial: _Trial, rank: int | None, best: int) -> Candidate:
-    """A trial with its place."""
-    cycles = _cycles(trial) if rank else None
-    reason = trial.reason
-    chosen = trial.plan is one
+def _candidate(planned: PhasePlan, tiling: _Tiling, rank: int | None, best: int) -> Candidate:
+    """Return the candidate of a tiling with its rank."""
+    cycles = _cycles(tiling) if rank else None
+    reason = tiling.reason
+    chosen = tiling.plan is planned
     if cycles is not None:
-        place = "best" if rank == 1 or chosen else "as fast as the best"
+        result = "best" if rank == 1 or chosen else "as fast as the best"
         if cycles > best:
-            place = f"lost: {cycles - best:,} cycles (+{100 * (cycles / best - 1):.1f} %)"
-        elif rank == 1 and cycles < one.cycles:
-            place = f"best: {one.cycles - cycles:,} cycles less than the plan ({100 * (cycles / one.cycles - 1):.1f} %)"
-        reason = f"{_chooser(one)}; {place}" if chosen else place
+            result = f"lost: {cycles - best:,} cycles (+{100 * (cycles / best - 1):.1f} %)"
+        elif rank == 1 and cycles < planned.cycles:
+            percent = f"{100 * (cycles / planned.cycles - 1):.1f} %"
+            result = f"best: {planned.cycles - cycles:,} cycles less than the plan ({percent})"
+        reason = f"{_chooser(planned)}; {result}" if chosen else result
     return Candidate(
-        one.phase.name,
-        dict(trial.tiles),
-        trial.slots,
-        trial.cores,
+        planned.phase.name,
+        dict(tiling.tiles),
+        tiling.slots,
+        tiling.cores,
         cycles,
-        trial.bound,
+        tiling.bound,
         rank,
         chosen,
         reason,
-        _grid(trial),
+        _grid(tiling),
     )
 
 
-def _grid(trial: _Trial) -> str:
-    """The grid of cores of a matrix product, "" for any other phase."""
-    if trial.plan is None:
+def _grid(tiling: _Tiling) -> str:
+    """Return the grid of cores of a matrix product, "" for any other phase."""
+    if tiling.plan is None:
         return ""
-    parts = [(n.owner, v) for n, v in trial.plan.sizes.items() if isinstance(n, Variable) and n.word == "parts"]
+    parts = [(n.owner, v) for n, v in tiling.plan.sizes.items() if isinstance(n, Variable) and n.word == "parts"]
     return " x ".join(str(count) for loop, count in parts if loop != "group" or count > 1)
 
 
-def _chooser(one: PhasePlan) -> str:
-    """Who chose the plan's tiles."""
-    rules = [reason for reason in one.reasons.values() if "vendor" in reason]
+def _chooser(planned: PhasePlan) -> str:
+    """Return the author of the plan's tiles in words."""
+    rules = [reason for reason in planned.reasons.values() if "vendor" in reason]
     return "chosen by the vendor's rule" if rules else "chosen by the plan"
 
 
-def _cycles(trial: _Trial) -> int:
-    return trial.plan.cycles if trial.plan is not None else 0
-
-
-def _bound(plan: PhasePlan | None) -> int:
-    """Cycles of the longest pipe of its first core, which no schedule beats."""
-    return 0 if plan is None or not plan.nests else max(plan.scheduler.busy(plan.nests[0][0]).values(), default=0)
+def _cycles(tiling: _Tiling) -> int:
+    return tiling.plan.cycles if tiling.plan is not None else 0

@@ -1,4 +1,4 @@
-"""The parameters of a chip that the time of a plan depends on, those that change it most first."""
+"""Sensitivity of the time of a plan to the parameters of a chip."""
 
 from __future__ import annotations
 
@@ -26,25 +26,23 @@ from tilesim.planning.replan import reprice_of
 from tilesim.simulation.timeline import timeline_of
 
 CHANGE: Final = Fraction(1, 10)
-"""By this share does `sensitivity` change a figure."""
-
+"""Share of its value by which `sensitivity` changes a parameter."""
 
 HARDLY: Final = 0.1
-"""A change of the time by less is none worth choosing tiles anew for [%]."""
-
+"""Change of the time below which the tiles of matrix products stay [%]."""
 
 SENSITIVITY_COLUMNS: Final = (
     Column("figure", "", "the key of the chip"),
     Column("unit", "", "of the three values"),
-    Column("value", "", "as the chip has it"),
-    Column("status", "", "what the value rests on"),
+    Column("value", "", "of the chip"),
+    Column("status", "", "source of the value"),
     Column("less", "", "about 10 % less"),
     Column("more", "", "about 10 % more"),
     Column("time_less_us", "us", "the time with less"),
     Column("time_more_us", "us", "the time with more"),
-    Column("change_less", "%", "how the time changes with less"),
-    Column("change_more", "%", "how the time changes with more"),
-    Column("reason", "", "why there is no time with one of them"),
+    Column("change_less", "%", "change of the time with less"),
+    Column("change_more", "%", "change of the time with more"),
+    Column("reason", "", "reason why one of the times is missing"),
 )
 
 
@@ -58,12 +56,12 @@ def sensitivity(
     tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Table:
-    """The figures of the chip that the time of a call depends on, those that change it most first.
+    """Return the parameters of the chip that the time of a call depends on, those that change it most first.
 
-    Every figure is taken 10 % lower and 10 % higher, the others as they are, and the call is planned anew; only where a
-    rate changes the time by less than 0.1 % do the tiles of matrix products stay. Whole numbers are rounded away from
-    the value, by one core or block at least. `tiles` are fixed by hand, as in `plan`. The notes tell which figures
-    change nothing, and which were left alone and why. Raises what `plan` raises.
+    Each parameter is set 10 % lower and 10 % higher, the others as they are, and the call is planned again; if a rate
+    changes the time by less than 0.1 %, the tiles of matrix products stay. Whole numbers are rounded away from the
+    value, by one core or block at least. `tiles` are fixed by hand, as in `plan`. The notes list the parameters without
+    effect, and those that were not changed, with the reasons. Raises what `plan` raises.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     return sensitivity_of(plan_of(verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)), tiles))
@@ -74,31 +72,32 @@ def sensitivity_of(plan: Plan) -> Table:
     base = Answer(plan.verdict, plan)
     call, base_chip, base_us = plan.call, plan.chip, timeline_of(plan).time_us
     rows: list[tuple[float, list[Cell]]] = []
-    idle: list[str] = []
+    without_effect: list[str] = []
     skipped: dict[str, list[str]] = {}
-    fixed = {f"{name}.{key}": why for name, table in base_chip.tables().items() for key, why in table.fixed().items()}
-    for figure in base_chip.figures():
-        why = fixed.get(figure.key, "" if figure.value else "ten percent of 0 is 0")
-        if why:
-            skipped.setdefault(why, []).append(figure.key)
+    tables = base_chip.tables().items()
+    fixed = {f"{name}.{key}": reason for name, table in tables for key, reason in table.fixed().items()}
+    for parameter in base_chip.figures():
+        key, given = parameter.key, parameter.value
+        if reason := fixed.get(key, "" if given else "ten percent of 0 is 0"):
+            skipped.setdefault(reason, []).append(key)
             continue
-        values = (_moved(figure.key, figure.value, -CHANGE), _moved(figure.key, figure.value, CHANGE))
-        times, reasons = zip(*(_time(base, plan, base_us, figure.key, value) for value in values), strict=True)
+        values = (_moved(key, given, -CHANGE), _moved(key, given, CHANGE))
+        times, reasons = zip(*(_time(base, plan, base_us, key, value) for value in values), strict=True)
         changes = [None if time is None else percent_of(time, base_us) for time in times]
         weight = max(math.inf if change is None else abs(change) for change in changes)
         if not weight:
-            idle.append(figure.key)
+            without_effect.append(parameter.key)
             continue
         reason = "; ".join(dict.fromkeys(r for r in reasons if r))
-        row = [figure.key, unit_of(figure.key), figure.value, figure.status, *values, *times, *changes, reason]
+        row = [key, unit_of(key), given, parameter.status, *values, *times, *changes, reason]
         rows.append((weight, row))
     rows.sort(key=lambda pair: (-pair[0], str(pair[1][0])))
     notes = [
         f"{base_us:,.1f} us with the chip as it is{by_hand_text(plan.by_hand)}",
-        *([f"without effect here: {_listed(base_chip, idle)}"] if idle else []),
-        *(f"left alone, since {why}: {_listed(base_chip, keys)}" for why, keys in skipped.items()),
+        *([f"without effect here: {_listed(base_chip, without_effect)}"] if without_effect else []),
+        *(f"not changed, since {reason}: {_listed(base_chip, keys)}" for reason, keys in skipped.items()),
     ]
-    title = f"what the time of {call.operator.name} on {base_chip.name} depends on"
+    title = f"sensitivity of the time of {call.operator.name} on {base_chip.name}"
     notes[1:1] = accuracy_notes([(call, base_chip)])
     return table_of(title, SENSITIVITY_COLUMNS, [row for _, row in rows], notes)
 
@@ -119,23 +118,23 @@ def _time(base: Answer, plan: Plan, base_us: float, key: str, value: float) -> t
 
 
 def _moved(key: str, value: float, share: Fraction) -> int | float:
-    """A figure changed by a share of itself; a whole number by a whole step at least, a memory by whole blocks."""
+    """Return a value changed by a share of itself; a whole number by a step at least, a memory by whole blocks."""
     if not isinstance(value, int):
         return value * float(1 + share)
     step = step_of(key)
-    towards = math.floor if share < 0 else math.ceil
-    return max(towards(value * (1 + share) / step) * step, step)
+    rounded = math.floor if share < 0 else math.ceil
+    return max(rounded(value * (1 + share) / step) * step, step)
 
 
 def _listed(chip: Chip, keys: Iterable[str]) -> str:
-    """The keys in words; a table of which all figures are among them by its name, the figures of others in braces."""
-    left = dict.fromkeys(keys)
+    """Return the keys in words: a table with all its keys by its name, keys of other tables in braces."""
+    listed = set(keys)
     parts = []
     for name, table in chip.tables().items():
-        words = [word for word in table.figures() if f"{name}.{word}" in left]
-        whole = len(words) == len(table.figures()) > 1
+        words = [word for word in table.figures() if f"{name}.{word}" in listed]
+        complete = len(words) == len(table.figures()) > 1
         if words:
             parts.append(
-                name if whole else f"{name}.{words[0]}" if len(words) == 1 else f"{name}.{{{', '.join(words)}}}"
+                name if complete else f"{name}.{words[0]}" if len(words) == 1 else f"{name}.{{{', '.join(words)}}}"
             )
     return ", ".join(parts)

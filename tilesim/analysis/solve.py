@@ -1,4 +1,4 @@
-"""The value of one figure of a chip with which a call fits, or with which it takes no longer than a given time."""
+"""Value of one parameter of a chip with which a call fits, or with which it takes no longer than a given time."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tilesim.operators.operator import Operator
 from tilesim.ops import load_operator
 
 FARTHEST: Final = 1024
-"""No value is looked for that is so many times larger or smaller than the chip's."""
+"""Largest factor between a tried value and that of the chip, in both directions."""
 LOOKS: Final = 3
-"""So many values are tried for every factor of 4 before the bisection, since a time may rise and fall."""
+"""Values tried for every factor of 4 before the bisection, since a time may rise and fall."""
 AS_FAST: Final = 1.001
-"""Times that differ by less are equal."""
+"""Ratio of times up to which they count as equal."""
 DIGITS: Final = 4
-"""Rates and clocks are found to so many digits."""
+"""Digits to which rates and clocks are determined."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One value that was tried: the time of the plan [us], None if there is none, then with the reason."""
+    """Tried value with the time of the plan [us], or None and the reason why there is no time."""
 
     value: int | float
     time_us: float | None
@@ -41,46 +41,46 @@ class Trial:
 
 @dataclass(frozen=True)
 class SolveResult:
-    """What `solve` found; `value` is None if no value does."""
+    """Result of `solve`; `value` is None if no value is sufficient."""
 
     key: str
     given: int | float
-    """As the chip has it."""
+    """Value of the chip."""
     value: int | float | None
     kind: str
-    """"least", "greatest" (of a figure of which less is better) or "any", if every value that was tried does."""
+    """"least", "greatest" (of a parameter of which less is better), or "any" if every tried value is sufficient."""
     wanted_us: float | None
     time_us: float | None
-    """The time with `value`; None where no time was asked for or no value does."""
+    """Time with `value`; None without a target time or without a sufficient value."""
     beyond: Trial | None
-    """The nearest value that does not do any more."""
+    """Nearest value that is not sufficient."""
     until: int | float | None
-    """Of a least value, the largest that was tried and still does, where the largest values do not."""
+    """Largest sufficient value that was tried, if the largest values are not sufficient; else None."""
     best: Trial | None
-    """The fastest; of values that are as fast to a thousandth, the one nearest to the chip's."""
+    """Fastest trial; of those that are as fast to a thousandth, the one nearest to the chip's value."""
     reason: str
-    """Why no value does; "" if one does."""
+    """Reason why no value is sufficient; "" if one is."""
 
     @property
     def ok(self) -> bool:
-        """Whether a value does."""
+        """True if a value is sufficient."""
         return self.value is not None
 
     def __str__(self) -> str:
-        """The answer in a line."""
+        """Return the answer in a line."""
         goal = "to fit" if self.wanted_us is None else f"for {self.wanted_us:,.1f} us"
         if self.value is None:
             return f"no value of {self.key} is enough {goal}: {self.reason}"
         which = {"any": "every value tried is enough, such as"}.get(self.kind, f"the {self.kind} value is")
-        took = f", which takes {self.time_us:,.1f} us" if self.time_us is not None else ""
-        past = f"; {_shown(self.beyond.value)} is not enough" if self.beyond else ""
+        time = f", which takes {self.time_us:,.1f} us" if self.time_us is not None else ""
+        beyond = f"; {_shown(self.beyond.value)} is not enough" if self.beyond else ""
         until = f", nor is more than about {_shown(self.until)}" if self.until else ""
         unit = unit_of(self.key)
         value = f"{_shown(self.value)} {unit}".rstrip()
-        return f"{self.key} {goal}: {which} {value}{took}{past}{until}; the chip has {_shown(self.given)}"
+        return f"{self.key} {goal}: {which} {value}{time}{beyond}{until}; the chip has {_shown(self.given)}"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return all fields as plain data."""
         return {
             "ok": self.ok,
             "key": self.key,
@@ -98,7 +98,7 @@ class SolveResult:
 
 
 @checked
-def solve(  # the arguments of a check, and what is asked for
+def solve(
     op: Operator | str | Path,
     given: Given,
     chip: Chip | str | Path,
@@ -109,18 +109,18 @@ def solve(  # the arguments of a check, and what is asked for
     tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> SolveResult:
-    """The least value of a figure with which the call fits; with `time_us` the least with which it takes no longer.
+    """Return the least value of a parameter with which the call fits, or takes at most `time_us` if that is given.
 
-    Of a figure of which less is better (a latency, a reserve), the greatest. Found by trying values up to 1024 times
-    the chip's and down to that part of it, then by bisection between the last that does not do and the first that does:
-    a memory to a block of 32 bytes, cores to one, rates to four digits. Every value was checked and planned, with
-    `tiles` fixed by hand as in `plan`.
+    Of a parameter of which less is better (a latency, a reserve), the greatest. The search tries values from 1/1024 to
+    1024 times that of the chip, then bisects between the nearest that is not sufficient and the first that is: a memory
+    to a block of 32 bytes, cores to one, rates to four digits. Every value is checked, and planned if there is a target
+    time or if `tiles` are fixed by hand as in `plan`.
 
     >>> answer = solve("glu_backward", {"self": (64, 65536)}, "ascend950pr", "memory.ub.size_bytes")
     >>> answer.ok, answer.kind
     (True, 'least')
 
-    Raises BadInput for what is no key, and as `check` does.
+    Raises BadInput for an unknown key, and as `check` does.
     """
     call = bind(load_operator(op), given, dtype=dtype, **options)
     return solve_of(verdict_of(call, chip if isinstance(chip, Chip) else load_chip(chip)), key, time_us, tiles)
@@ -129,18 +129,18 @@ def solve(  # the arguments of a check, and what is asked for
 def solve_of(
     verdict: Verdict, key: str, time_us: float | None = None, tiles: Mapping[str, int] | None = None
 ) -> SolveResult:
-    """Return the answer of `solve` for a call that is judged on the chip as it is."""
+    """Return the answer of `solve` from the verdict on the chip as it is."""
     now = verdict.on.get(key)
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
         raise BadInput("solve", [f"time_us is {time_us}, must be a number above 0"])
     trials = _Trials(verdict, key, tiles or {}, timed=time_us is not None)
 
-    def does(value: float) -> bool:
+    def suffices(value: float) -> bool:
         trial = trials[value]
         return not trial.reason and (time_us is None or (trial.time_us is not None and trial.time_us <= time_us))
 
     ladder = _ladder(key, now)
-    good = [value for value in ladder if does(value)]
+    good = [value for value in ladder if suffices(value)]
     best = trials.best()
     if not good:
         reason = _too_slow(key, best) if best else trials[ladder[-1]].reason
@@ -148,14 +148,14 @@ def solve_of(
     if len(good) == len(ladder):
         return SolveResult(key, now, now, "any", time_us, trials[now].time_us, None, None, best, "")
     greatest = good[0] == ladder[0] and good[-1] != ladder[-1]
-    value, beyond = _edge(ladder[::-1] if greatest else ladder, does, key, whole=isinstance(now, int))
+    value, beyond = _edge(ladder[::-1] if greatest else ladder, suffices, key, whole=isinstance(now, int))
     kind = "greatest" if greatest else "least"
     until = None if greatest or good[-1] == ladder[-1] else good[-1]
     return SolveResult(key, now, value, kind, time_us, trials[value].time_us, trials[beyond], until, best, "")
 
 
 class _Trials:
-    """The values that were tried, each once."""
+    """Trials of values, each made once."""
 
     def __init__(self, verdict: Verdict, key: str, tiles: Mapping[str, int], *, timed: bool) -> None:
         self.key, self.tiles, self.timed, self.chip = key, tiles, timed, verdict.on
@@ -164,13 +164,13 @@ class _Trials:
         self.seen: dict[float, Trial] = {self.chip.get(key): self._trial(self.chip.get(key), self.base)}
 
     def __getitem__(self, value: float) -> Trial:
-        """What came of a value."""
+        """Return the trial of a value."""
         if value not in self.seen:
             self.seen[value] = self._tried(value)
         return self.seen[value]
 
     def best(self) -> Trial | None:
-        """The fastest; of those that are as fast to a thousandth, the one nearest to the chip's value."""
+        """Return the fastest trial; of those as fast to a thousandth, the one nearest to the chip's value."""
         timed = [(trial.time_us, trial) for trial in self.seen.values() if trial.time_us is not None]
         least = min((time for time, _ in timed), default=0.0)
         near = [trial for time, trial in timed if time <= least * AS_FAST]
@@ -190,14 +190,14 @@ class _Trials:
         return self._trial(value, answer)
 
     def _trial(self, value: float, answer: Answer) -> Trial:
-        """Return what an answer says of a value."""
+        """Return the trial of a value from its answer."""
         if answer.timeline is None or not self.timed:
             return Trial(value, None, answer.verdict.culprit)
         return Trial(value, answer.time_us, "", answer.timeline.bottleneck)
 
 
 def _too_slow(key: str, best: Trial) -> str:
-    """Why no value of a figure reaches a time."""
+    """Return the reason why no value of a parameter reaches a time."""
     value = f"{_shown(best.value)} {unit_of(key)}".rstrip()
     return f"the best seen is {best.time_us:,.1f} us at {value}, where the time goes to {best.bound}"
 
@@ -207,7 +207,7 @@ def _shown(value: float) -> str:
 
 
 def _ladder(key: str, now: float) -> list[int | float]:
-    """Values to try first, rising: the chip's own and others by equal factors around it."""
+    """Return the values to try first, rising: that of the chip and others by equal factors around it."""
     step = step_of(key)
     factor = 4 ** (1 / LOOKS)
     reach = math.ceil(math.log(FARTHEST, factor))
@@ -218,22 +218,22 @@ def _ladder(key: str, now: float) -> list[int | float]:
     return sorted(values)
 
 
-def _edge(rungs: Sequence[float], does: Callable[[float], bool], key: str, *, whole: bool) -> tuple[float, float]:
-    """The first value that does, and the nearest before it that does not, between two rungs of a ladder."""
-    place = next(i for i, value in enumerate(rungs) if does(value))
-    if not place:  # the first rung does, but one in between does not: start after that
-        place = next(i for i in range(len(rungs) - 1, 0, -1) if does(rungs[i]) and not does(rungs[i - 1]))
+def _edge(rungs: Sequence[float], suffices: Callable[[float], bool], key: str, *, whole: bool) -> tuple[float, float]:
+    """Return the first sufficient value, and the nearest before it that is not, between two rungs of a ladder."""
+    place = next(i for i, value in enumerate(rungs) if suffices(value))
+    if not place:  # the first rung suffices, but a later one does not: start after that one
+        place = next(i for i in range(len(rungs) - 1, 0, -1) if suffices(rungs[i]) and not suffices(rungs[i - 1]))
     good, bad = rungs[place], rungs[place - 1]
     step = step_of(key)
     while True:
         middle = _between(bad, good, step, whole=whole)
         if middle is None:
             return good, bad
-        good, bad = (middle, bad) if does(middle) else (good, middle)
+        good, bad = (middle, bad) if suffices(middle) else (good, middle)
 
 
 def _between(bad: float, good: float, step: int, *, whole: bool) -> float | None:
-    """A value between two, None if they are as near as they need to be."""
+    """Return a value between two, None if they are as near as required."""
     middle = (bad + good) / 2
     if whole and abs(good - bad) < 10**DIGITS * step:
         low, high = sorted((bad, good))

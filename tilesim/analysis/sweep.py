@@ -1,4 +1,4 @@
-"""Sweeps: the verdict, the tiles and the time at every point of a grid of dims, chips, dtypes and figures of chips."""
+"""Sweeps: verdict, tiles and time at every point of a grid of dims, chips, dtypes and parameters of chips."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from tilesim.text import several
 VERDICT_COLUMNS: Final = (
     Column("verdict", "", "fits, caution, overflow, refused or unsupported"),
     Column("tightest", "", "the phase and the memory with the least slack"),
-    Column("slack", "bytes", "what that inequality leaves over at the smallest tiles; negative if it does not fit"),
+    Column("slack", "bytes", "free bytes of that inequality at the smallest tiles; negative if it does not fit"),
 )
 TIME_COLUMNS: Final = (
     Column("tiles", "", "the tile sizes of the plan [elements]"),
-    Column("cores", "cores", "as many as the widest phase uses"),
-    Column("cycles", "cycles", "of all phases, launch and sync aside"),
+    Column("cores", "cores", "of the phase that uses most"),
+    Column("cycles", "cycles", "of all phases, without launch and sync"),
     Column("time_us", "us", "launch, phases and sync"),
-    Column("bound", "", "what most of the time goes to"),
-    Column("accuracy", "%", "how far such times were off where they were measured; unvalidated where nobody has"),
+    Column("bound", "", "phase and pipe that take most of the time"),
+    Column("accuracy", "%", "error of such times against measurements; unvalidated without measurements"),
 )
-REASON: Final = Column("reason", "", "what decided, where the answer is no")
+REASON: Final = Column("reason", "", "rule or inequality that decided, if the call does not pass")
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One point of a grid: what was varied by name, the call and the chip."""
+    """Point of a grid: the varied values by name, the call and the chip."""
 
     at: Mapping[str, Cell]
     call: Call
@@ -64,12 +64,12 @@ def sweep(
     times: bool = True,
     **options: Any,
 ) -> Table:
-    """The table of every point of a grid: verdict, tightest inequality and slack, tiles, cores, cycles, time, bound.
+    """Return the table of every point of a grid: verdict, tightest inequality, slack, tiles, cores, time and bound.
 
     Any value of `given` may be several: a list, a range or a text such as "16:4800:16" (stop included) or "4,8"; of a
-    tensor a list of shapes. `set` varies figures of the chips in the same way. Without `times`, and for a file of
-    buffers, only the check is made, about a thousand points a second. The last axis runs fastest; what is not varied
-    has no column.
+    tensor a list of shapes. `set` varies parameters of the chips in the same way. Without `times`, and for a file
+    of buffers, calls are checked only, about a thousand points a second. The last axis varies fastest; a key with one
+    value has no column.
 
     >>> table = sweep("glu_backward", {"self": [(64, 512), (64, 511)]}, chips="ascend950pr", times=False)
     >>> table["verdict"]
@@ -85,8 +85,8 @@ def sweep(
     lengths = [len(values) for values in (*axes.values(), *settings_of(set or {}).values(), dtypes, listed)]
     count = math.prod(lengths)
     if not count:
-        none = [name for name, some in (("chip", listed), ("dtype", dtypes)) if not some]
-        raise BadInput("sweep", [f"no {name} is given" for name in none])
+        empty = [name for name, values in (("chip", listed), ("dtype", dtypes)) if not values]
+        raise BadInput("sweep", [f"no {name} is given" for name in empty])
     if count > MOST_VALUES:
         raise BadInput("sweep", [f"the grid has {count:,} points, at most {MOST_VALUES:,}"])
     calls = list(_calls(operator, axes, dtypes))
@@ -100,9 +100,9 @@ def sweep(
         REASON,
     ]
     points = [
-        SweepPoint({**at, **{name: where[name] for name in varied}}, call, chip)
+        SweepPoint({**at, **{name: settings[name] for name in varied}}, call, chip)
         for at, call in calls
-        for where, chip in variants
+        for settings, chip in variants
     ]
     problems = dict.fromkeys(problem for point in points for problem in undecided(point.call, point.chip))
     if problems:
@@ -122,7 +122,10 @@ def sweep(
 def chip_variants(
     chips: Sequence[Chip | str | Path], settings: Mapping[str, Any]
 ) -> Iterator[tuple[dict[str, Cell], Chip]]:
-    """Every chip under every combination of settings, with what was set. Raises BadInput with all problems."""
+    """Yield (values set, chip) for every chip under every combination of settings.
+
+    Raises BadInput with all problems at once.
+    """
     loaded = [chip if isinstance(chip, Chip) else load_chip(chip) for chip in chips]
     axes = settings_of(settings)
     problems: dict[str, None] = {}
@@ -136,15 +139,15 @@ def chip_variants(
             except BadChip as error:
                 problems |= dict.fromkeys(error.problems)
                 continue
-            where: dict[str, Cell] = {"chip": chip.name}
-            variants.append((where | {key: changed.get(key) for key in changes}, changed))
+            names: dict[str, Cell] = {"chip": chip.name}
+            variants.append((names | {key: changed.get(key) for key in changes}, changed))
     if problems:
         raise BadChip(subject, list(problems))
     yield from variants
 
 
 def cells_of(answer: Answer, *, times: bool = True) -> list[Cell]:
-    """Return the cells of VERDICT_COLUMNS, of TIME_COLUMNS if they are wanted, and of REASON for one answer."""
+    """Return the cells of VERDICT_COLUMNS, of TIME_COLUMNS with `times`, and of REASON for one answer."""
     verdict = answer.verdict
     tightest = verdict.tightest
     cells: list[Cell] = [
@@ -167,7 +170,7 @@ def _time_cells(timeline: Timeline) -> list[Cell]:
 
 
 def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:
-    """How far times can be trusted, a line for every chip that has another answer."""
+    """Return the accuracy of times, a line for the chips with the same accuracy."""
     chips: dict[str, dict[str, None]] = {}
     for call, chip in pairs:
         chips.setdefault(str(known_accuracy(call, chip)), {})[chip.name] = None
@@ -175,7 +178,7 @@ def accuracy_notes(pairs: Iterable[tuple[Call, Chip]]) -> list[str]:
 
 
 def tiles_text(plan: Plan) -> str:
-    """The tile sizes of a plan in words: `rows=147`; of several phases `gate backward rows=2; dAct = dUp wUp m=256`."""
+    """Return the tile sizes in words: `rows=147`; of several phases `gate backward rows=2; dAct = dUp wUp m=256`."""
     tiled = [phase for phase in plan.phases if phase.tiles]
     parts = [
         (f"{phase.phase.name} " if len(tiled) > 1 else "")
@@ -188,21 +191,21 @@ def tiles_text(plan: Plan) -> str:
 def _calls(
     op: Operator, axes: Mapping[str, Sequence[Any]], dtypes: Sequence[str | None]
 ) -> Iterator[tuple[dict[str, Cell], Call]]:
-    """Every call of the grid, with what is varied. Raises BadInput with the problems of all of them."""
+    """Yield (varied values, call) for every call of the grid. Raises BadInput with the problems of all of them."""
     varied = [name for name, values in axes.items() if len(values) > 1]
     problems: dict[str, None] = {}
     calls = []
     for values in itertools.product(*axes.values(), dtypes):
         point = dict(zip([*axes, "dtype"], values, strict=True))
-        kind = point.pop("dtype")
+        dtype = point.pop("dtype")
         try:
-            call = bind(op, point, dtype=kind)
+            call = bind(op, point, dtype=dtype)
         except BadInput as error:
             problems |= dict.fromkeys(error.problems)
             continue
         at: dict[str, Cell] = {name: _cell(point[name]) for name in varied}
         if len(dtypes) > 1:
-            at["dtype"] = kind
+            at["dtype"] = dtype
         calls.append((at, call))
     if problems:
         raise BadInput(op.name, list(problems))
@@ -210,7 +213,7 @@ def _calls(
 
 
 def _cell(value: Any) -> Cell:
-    """A value as a cell; a shape as the command line writes it."""
+    """Return a value as a cell; a shape as the command line writes it."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     shape = getattr(value, "shape", value)
@@ -221,12 +224,12 @@ def _cell(value: Any) -> Cell:
 def _notes(
     calls: Sequence[tuple[Mapping[str, Cell], Call]], variants: Iterable[tuple[Mapping[str, Cell], Chip]]
 ) -> list[str]:
-    """What all rows have in common."""
+    """Return the values that all rows have in common."""
     fixed = {n: v for n, v in _common([call.dims for _, call in calls]).items() if not any(n in at for at, _ in calls)}
     names = sorted({chip.name for _, chip in variants})
     text = ", ".join(f"{name} = {value}" for name, value in fixed.items())
-    kinds = {call.dtype for _, call in calls}
-    parts = (text, *(kinds if len(kinds) == 1 else ()), f"on {names[0]}" if len(names) == 1 else "")
+    dtypes = {call.dtype for _, call in calls}
+    parts = (text, *(dtypes if len(dtypes) == 1 else ()), f"on {names[0]}" if len(names) == 1 else "")
     return [part for part in parts if part]
 
 

@@ -1,4 +1,4 @@
-"""A table of results: named columns with units, rows of plain values, as data, as CSV or for another module to draw."""
+"""Table of results: named columns with units and rows of plain values, as data or as CSV."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Final
 from tilesim.late_binding import Shown
 
 Cell = str | int | float | bool | None
-"""What a cell holds; None where there is no such thing, such as the time of what does not fit."""
+"""Value of a cell; None if it does not apply, such as the time of a call that does not fit."""
 
 ACCURACY: Final = "accuracy"
-"""The column that says in every row how far to trust its times."""
+"""Name of the column with the accuracy of the times of a row."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, the unit of its numbers ("" if they have none), and what it says."""
+    """Column: its name, the unit of its numbers ("" if they have none), and its meaning."""
 
     name: str
     unit: str = ""
@@ -27,19 +27,19 @@ class Column:
 
     @property
     def head(self) -> str:
-        """The name with its unit, as a heading."""
+        """Name with unit, as a heading."""
         return f"{self.name} [{self.unit}]" if self.unit else self.name
 
     @property
     def short(self) -> str:
-        """The name, with its unit unless that says the same or counts elements: for people."""
-        said = ("", "elements", self.name, self.name.rpartition("_")[2], self.name.partition(".")[0])
-        return self.name if self.unit in said else self.head
+        """Name, with its unit unless the name implies the unit or the unit is elements."""
+        implied = ("", "elements", self.name, self.name.rpartition("_")[2], self.name.partition(".")[0])
+        return self.name if self.unit in implied else self.head
 
 
 @dataclass(frozen=True)
 class Table(Shown):
-    """Rows under columns, and notes that belong to all of them.
+    """Rows under columns, and notes on all rows.
 
     >>> table = Table("limits", (Column("H", "elements"), Column("verdict")), ((4784, "fits"), (4816, "overflow")))
     >>> table["verdict"], len(table)
@@ -52,16 +52,16 @@ class Table(Shown):
     notes: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
-        """How many rows it has."""
+        """Return the number of rows."""
         return len(self.rows)
 
     def __iter__(self) -> Iterator[dict[str, Cell]]:
-        """Its rows, each by the names of the columns."""
+        """Iterate over the rows, each a dict by the names of the columns."""
         names = self.names
         return (dict(zip(names, row, strict=True)) for row in self.rows)
 
     def __getitem__(self, name: str) -> tuple[Cell, ...]:
-        """The cells of one column, top to bottom. Raises KeyError."""
+        """Return the cells of one column, top to bottom. Raises KeyError."""
         if name not in self.names:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.names)}")
         place = self.names.index(name)
@@ -69,14 +69,14 @@ class Table(Shown):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns."""
+        """Names of the columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def nonempty_columns(self) -> tuple[tuple[int, Column, bool], ...]:
-        """(place, column, whether it has numbers) of every column with a cell that says something.
+        """(place, column, True if it has numbers) of every column with a cell that is not empty.
 
-        The column of the accuracy is left out, since a note says it.
+        The column of the accuracy is not among them, since a note states it.
         """
         columns = []
         for place, column in enumerate(self.columns):
@@ -87,7 +87,7 @@ class Table(Shown):
         return tuple(columns)
 
     def to_json(self) -> dict[str, Any]:
-        """Title, columns, rows by name and notes as plain data."""
+        """Return title, columns, rows by name and notes as plain data."""
         return {
             "title": self.title,
             "columns": [{"name": c.name, "unit": c.unit or None, "about": c.about or None} for c in self.columns],
@@ -96,7 +96,7 @@ class Table(Shown):
         }
 
     def to_csv(self) -> str:
-        """Its rows as CSV under a line of names; empty where there is nothing to say."""
+        """Return the rows as CSV under a line of names; a cell that is None is empty."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.names)
@@ -105,12 +105,12 @@ class Table(Shown):
 
 
 def table_of(title: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], notes: Iterable[str] = ()) -> Table:
-    """The table of rows whose cells are in the order of `columns`."""
+    """Return the table of rows whose cells are in the order of `columns`."""
     return Table(title, tuple(columns), tuple(tuple(row) for row in rows), tuple(notes))
 
 
 def shown(cell: Cell) -> str:
-    """A cell as people read it.
+    """Return the text of a cell for a screen.
 
     >>> shown(None), shown(1234), shown(1234.5678), shown(0.00123), shown(1.4e12), shown(True)
     ('', '1,234', '1,234.57', '0.0012', '1.4e+12', 'yes')
@@ -128,7 +128,7 @@ def shown(cell: Cell) -> str:
 
 
 def _short(cell: Cell) -> Cell:
-    """A float without the digits that only say how it was computed."""
+    """Return a cell, a float rounded to the digits that carry information."""
     return round(cell, 6) if isinstance(cell, float) and abs(cell) < 1e9 else cell
 
 

@@ -1,4 +1,4 @@
-"""What if the chip were another: tables over figures of a chip, and what the time of a plan depends on."""
+"""What-if tables of a call over parameters of a chip."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def whatif(
     tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Table:
-    """The table of one call on a chip under every combination of figures: verdict, tile, cycles, time and bound.
+    """Return the table of a call under every combination of parameters: verdict, tiles, cycles, time and bound.
 
     `set` maps keys of the chip to a value, a list or a text such as "131072:262144:32768" (stop included). The change
     of the time is against the chip as it is. `tiles` are fixed by hand, as in `plan`. Raises BadInput with all problems
@@ -42,7 +42,7 @@ def whatif(
 
 
 def whatif_of(verdict: Verdict, settings: Mapping[str, Any], tiles: Mapping[str, int] | None = None) -> Table:
-    """Return the table of `whatif` for a call that is judged on the chip as it is."""
+    """Return the table of `whatif` from the verdict on the chip as it is."""
     call, base_chip = verdict.call, verdict.on
     variants = list(chip_variants([base_chip], settings))
     keys = list(settings)
@@ -57,8 +57,8 @@ def whatif_of(verdict: Verdict, settings: Mapping[str, Any], tiles: Mapping[str,
             cells, time_us = cells_of(answer), answer.time_us
         except BadInput as error:  # tiles by hand that the chip cannot have
             cells, time_us = ["refused", *[None] * (len(head) - 2), "; ".join(error.problems)], None
-        more = percent_of(time_us, base.time_us) if time_us is not None and base.time_us else None
-        rows.append([*(values[key] for key in keys), *cells[:place], more, *cells[place:]])
+        change_percent = percent_of(time_us, base.time_us) if time_us is not None and base.time_us else None
+        rows.append([*(values[key] for key in keys), *cells[:place], change_percent, *cells[place:]])
     columns = [*(Column(key, unit_of(key)) for key in keys), *head[:place], change, *head[place:]]
     sizes = ", ".join(f"{name} = {value}" for name, value in call.dims.items())
     as_it_is = f"{base.time_us:,.1f} us" if base.time_us is not None else base.verdict.culprit or base.verdict.verdict
@@ -73,5 +73,5 @@ def by_hand_text(tiles: Mapping[str, int] | None) -> str:
 
 
 def percent_of(value: float, base: float) -> float:
-    """Return the difference of a value from `base`, in percent."""
+    """Return the difference of a value from `base` [%]; 0 if `base` is 0."""
     return 100.0 * (value / base - 1.0) if base else 0.0

@@ -1,4 +1,4 @@
-"""What rules and inequalities say about a call on a chip: the facts that verdicts, limits and remedies are made of."""
+"""Rules and inequalities evaluated for a call on a chip: the facts that verdicts, limits and remedies are made of."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tilesim.program.recorder import Kernel
 
 
 def findings(call: Call, chip: Chip) -> list[Finding]:
-    """What every rule says, in the vendor's order, after the rule that the chip is a product of the operator."""
+    """Return the finding of every rule, in the vendor's order, after the rule on the products of the operator."""
     return [finding_of(rule, call, chip) for rule in rules_of(call.operator)]
 
 
 def finding_of(rule: Rule, call: Call, chip: Chip) -> Finding:
-    """Return what a rule says. Raises BadInput where the sizes make it divide by 0."""
+    """Return the finding of a rule. Raises BadInput if the sizes make it divide by 0."""
     try:
         return rule.apply(call, chip)
     except ZeroDivisionError:
@@ -30,7 +30,7 @@ def finding_of(rule: Rule, call: Call, chip: Chip) -> Finding:
 
 @functools.lru_cache(maxsize=256)
 def kernel_of(call: Call, chip: Chip) -> Kernel:
-    """The recorded kernel of the first variant that fits at the smallest tiles, or of the last if none does."""
+    """Return the recorded kernel of the first variant that fits at the smallest tiles, of the last if none does."""
     *preferred, last = call.operator.variants(call, chip)
     env = call.env
     for variant in preferred:
@@ -41,40 +41,40 @@ def kernel_of(call: Call, chip: Chip) -> Kernel:
 
 
 def limits_of(call: Call, chip: Chip) -> Sequence[Inequality]:
-    """The inequalities of a call's kernel; none where the operator does not exist for the chip and dtype."""
+    """Return the inequalities of a call's kernel; none if the operator does not exist for the chip and dtype."""
     return _inequalities(kernel_of(call, chip), chip) if exists(call, chip) else ()
 
 
 def exists(call: Call, chip: Chip) -> bool:
-    """Whether there is a kernel of the operator for the chip and the dtype."""
+    """Return True if the operator has a kernel for the chip and the dtype."""
     return call.dtype in call.operator.dtypes.get(chip.family, ())
 
 
-def balances(call: Call, chip: Chip) -> list[EvaluatedInequality]:
-    """Every inequality at the sizes of a call, an empty axis as one of 1: documents ask for the same capacity then.
+def evaluated_inequalities(call: Call, chip: Chip) -> list[EvaluatedInequality]:
+    """Return every inequality at the sizes of a call; none if a size is not known or below its least.
 
-    There are none where a size is not known or below its least.
+    An empty axis counts as one of 1, since documents require the same capacity for it.
     """
     if not call.complete:
         return []
-    whole = nonempty_call(call)
-    env = whole.env
-    return [EvaluatedInequality(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(whole, chip)]
+    nonempty = nonempty_call(call)
+    env = nonempty.env
+    return [EvaluatedInequality(i, i.left_bytes(env), i.right_bytes(env)) for i in limits_of(nonempty, chip)]
 
 
 def undecided(call: Call, chip: Chip) -> list[str]:
-    """What a verdict on a call would have to know, a line for every size; none where a rule is broken in any case."""
+    """Return a line for every size that a verdict on a call needs; none if the call breaks a rule without them."""
     unknown = unknown_sizes(call)
     return unknown if unknown and all(finding.ok for finding in findings(call, chip)) else []
 
 
 def passes(call: Call, chip: Chip) -> bool:
-    """Whether every size is known and every rule and every inequality holds."""
+    """Return True if every size is known and every rule and every inequality holds."""
     return obeys(call, chip) and fits(call, chip)
 
 
 def obeys(call: Call, chip: Chip, *, without: Collection[str] = ()) -> bool:
-    """Whether every size is known and every rule holds, but for those whose names are in `without`."""
+    """Return True if every size is known and every rule holds, except those whose names are in `without`."""
     if len(call.dims) < len(call.operator.dims):
         return False
     try:
@@ -84,17 +84,17 @@ def obeys(call: Call, chip: Chip, *, without: Collection[str] = ()) -> bool:
 
 
 def fits(call: Call, chip: Chip) -> bool:
-    """Whether every inequality holds."""
+    """Return True if every inequality holds."""
     try:
-        return all(b.slack_bytes >= 0 for b in balances(call, chip))
+        return all(b.slack_bytes >= 0 for b in evaluated_inequalities(call, chip))
     except BadInput:
         return False
 
 
-def of_memories(sides: Iterable[EvaluatedInequality]) -> list[EvaluatedInequality]:
-    """The inequalities of real memories; what an operator keeps back may be used to the last byte."""
-    spaces = {space for some in SPACES.values() for space in some}
-    return [b for b in sides if b.memory in spaces]
+def of_memories(evaluated: Iterable[EvaluatedInequality]) -> list[EvaluatedInequality]:
+    """Return the inequalities of memories, without those of pools, which a kernel may fill to the last byte."""
+    memories = {memory for of_kind in SPACES.values() for memory in of_kind}
+    return [b for b in evaluated if b.memory in memories]
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """The feasibility inequalities of a kernel, one per phase and memory, derived from its recorded buffers.
 
-A phase fits if the bytes of its buffers do not exceed what the memory has left once static buffers and what the
-operator keeps back are taken off. Both sides are polynomials in the dims and tile sizes; nothing is typed in by hand.
+A phase fits if the bytes of its buffers do not exceed the budget of the memory: its bytes less the static buffers and
+the reserves of the operator. Both sides are polynomials in the dims and tile sizes, derived from the program.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tilesim.program.recorder import Kernel, Phase, Reserve
 from tilesim.program.sizes import ZERO, Env, Size
 
 WORD_BYTES = 4
-"""Documents count the unified buffer in words of 32 bits."""
+"""Bytes of a word: documents count the unified buffer in words of 32 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inequality:
-    """left <= right [bytes]: the buffers of `phase` in `memory` against the bytes that are left for them."""
+    """left <= right [bytes]: the buffers of `phase` in `memory` against the bytes that it may use."""
 
     phase: str
     memory: str
@@ -37,21 +37,21 @@ class Inequality:
         return sum((b for _, b in self.terms), ZERO)
 
     def left_bytes(self, env: Env) -> int:
-        """The left side, at the smallest tiles unless `env` has others; `env` may hold arrays."""
+        """Return the left side [bytes], at the smallest tiles unless `env` has others; `env` may hold arrays."""
         value: int = self.left.bind({**self.minimum, **env})
         return value
 
     def right_bytes(self, env: Env) -> int:
-        """The right side."""
+        """Return the right side [bytes]."""
         value: int = self.right.bind({**self.minimum, **env})
         return value
 
     def slack_bytes(self, env: Env) -> int:
-        """Bytes that are left over; negative where it does not fit."""
+        """Return the bytes that stay free; negative if the phase does not fit."""
         return self.right_bytes(env) - self.left_bytes(env)
 
     def holds(self, env: Env) -> bool:
-        """Whether it fits."""
+        """Return True if the phase fits."""
         return self.slack_bytes(env) >= 0
 
     @property
@@ -63,19 +63,19 @@ class Inequality:
         return f"{left} <= {right} bytes"
 
     def largest(self, tile: str, env: Env, cap: int, multiple_of: int = 1) -> int:
-        """The largest `tile` up to `cap` that fits, a multiple of `multiple_of` or the cap itself; 0 if none."""
+        """Return the largest `tile` up to `cap` that fits, a multiple of `multiple_of` or the cap itself; 0 if none."""
 
-        def ok(value: int) -> bool:
+        def fits(value: int) -> bool:
             return self.holds({**env, tile: value})
 
-        if cap <= 0 or not ok(min(multiple_of, cap)):
+        if cap <= 0 or not fits(min(multiple_of, cap)):
             return 0
-        if ok(cap):
+        if fits(cap):
             return cap
         low, high = 1, -(-cap // multiple_of)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if ok(middle * multiple_of) else (low, middle)
+            low, high = (middle, high) if fits(middle * multiple_of) else (low, middle)
         return low * multiple_of
 
 
@@ -84,46 +84,46 @@ def _divided(size: Size) -> Size:
 
 
 def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
-    """Every inequality of the kernel on the chip: phases in order, then the pools that the operator keeps back."""
+    """Return every inequality of a kernel on a chip, phase by phase: those of its memories, then those of its pools."""
     out: list[Inequality] = []
     for phase in kernel.phases:
         minimum = {tile.name: tile.smallest for tile in phase.tiles.values()}
         for memory in SPACES[phase.core_kind]:
-            mine = [b for b in phase.buffers if b.space == memory and not b.pool]
-            if mine or memory == "ub":
-                terms = tuple((b, b.bytes) for b in mine)
+            buffers = [b for b in phase.buffers if b.space == memory and not b.pool]
+            if buffers or memory == "ub":
+                terms = tuple((b, b.bytes) for b in buffers)
                 out.append(Inequality(phase.name, memory, terms, budget(kernel, chip, memory), minimum))
         out += [_pool(phase, name, minimum) for name in kernel.reserves if any(b.pool == name for b in phase.buffers)]
     return out
 
 
 def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
-    """Bytes of a memory that a phase may use: those that count, less the static buffers and those kept back."""
-    whole = counted_bytes(kernel, chip, memory)
+    """Return the bytes of a memory that a phase may use: the counted bytes less static buffers and reserves."""
+    counted = counted_bytes(kernel, chip, memory)
     statics = (-b.bytes for b in kernel.statics if b.space == memory)
-    return sum(statics, Size.of(whole - sum(r.bytes_of(whole) for r in reserves_of(kernel, memory))))
+    return sum(statics, Size.of(counted - sum(r.bytes_of(counted) for r in reserves_of(kernel, memory))))
 
 
 def counted_bytes(kernel: Kernel, chip: Chip, memory: str) -> int:
-    """Bytes of a memory that a kernel counts on: all that there is, or all that the platform shows."""
+    """Return the bytes of a memory that a kernel counts on: all of them, or those that the platform shows."""
     table = chip.memory.on_chip(memory)
     return table.size_bytes if memory in kernel.whole_memories else table.visible_bytes
 
 
 def reserves_of(kernel: Kernel, memory: str) -> list[Reserve]:
-    """The parts of a memory that a kernel keeps back."""
+    """Return the reserves of a kernel in a memory."""
     return [reserve for reserve in kernel.reserves.values() if reserve.memory == memory]
 
 
 def budget_parameters(kernel: Kernel, memory: str) -> tuple[str, ...]:
-    """Keys of the chip that the budget of a memory rests on."""
-    stated = (f"memory.{memory}.size_bytes",)
-    return stated if memory in kernel.whole_memories else (*stated, f"memory.{memory}.reserved_bytes")
+    """Return the keys of the chip that the budget of a memory rests on."""
+    size = f"memory.{memory}.size_bytes"
+    return (size,) if memory in kernel.whole_memories else (size, f"memory.{memory}.reserved_bytes")
 
 
 def _pool(phase: Phase, name: str, minimum: Mapping[str, int]) -> Inequality:
-    mine = tuple((b, b.bytes) for b in phase.buffers if b.pool == name)
-    return Inequality(phase.name, name, mine, Size.of(phase.kernel.reserves[name].bytes), minimum)
+    terms = tuple((b, b.bytes) for b in phase.buffers if b.pool == name)
+    return Inequality(phase.name, name, terms, Size.of(phase.kernel.reserves[name].bytes), minimum)
 
 
 @dataclass(frozen=True)
@@ -136,17 +136,17 @@ class EvaluatedInequality:
 
     @property
     def phase(self) -> str:
-        """The phase that it is about."""
+        """Name of the phase."""
         return self.inequality.phase
 
     @property
     def memory(self) -> str:
-        """The memory, or the pool that the operator keeps back."""
+        """Name of the memory, or of the pool of a reserve."""
         return self.inequality.memory
 
     @property
     def place(self) -> str:
-        """The memory and the phase in words, `ub in phase 'norm'`."""
+        """Memory and phase in words, `ub in phase 'norm'`."""
         return f"{self.memory} in phase '{self.phase}'" if self.phase else self.memory
 
     @property
@@ -156,5 +156,5 @@ class EvaluatedInequality:
 
     @property
     def slack_bytes(self) -> int:
-        """Bytes that are left over; negative where it does not hold."""
+        """Bytes that stay free; negative if the inequality does not hold."""
         return self.right_bytes - self.left_bytes

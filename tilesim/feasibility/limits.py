@@ -1,4 +1,4 @@
-"""How large each size and each tile can be, the others as they are, and which bytes of a memory depend on it."""
+"""Limits of each size and each tile with the others as they are, and the bytes of a memory that depend on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from typing import Any, Final
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.evaluate import balances, exists, finding_of, fits, kernel_of, limits_of, obeys, of_memories
+from tilesim.feasibility.evaluate import (
+    evaluated_inequalities,
+    exists,
+    finding_of,
+    fits,
+    kernel_of,
+    limits_of,
+    obeys,
+    of_memories,
+)
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality
 from tilesim.operators.buffer_operator import GRID, power_rule
 from tilesim.operators.calls import nonempty_call, resized
@@ -21,43 +30,43 @@ from tilesim.program.recorder import Kernel
 from tilesim.program.sizes import Env, Size
 
 UNLIMITED: Final = 2**40
-"""A size that may be this large has no limit that matters."""
+"""Size from which on a limit does not count as one."""
 
 
 @dataclass(frozen=True)
 class SizeLimit:
-    """The values that a dim, or a tile as "phase.tile", can have, the others as they are."""
+    """Limits of a dim, or of a tile as "phase.tile", with the others as they are."""
 
     name: str
     given: int
     largest: int | None
-    """The largest value that fits, in steps of `multiple_of`; None if no value does, or if nothing limits it."""
+    """Largest value that fits, in steps of `multiple_of`; None if no value does, or if nothing limits it."""
     limited: bool
-    """Whether anything limits it from above."""
+    """True if a rule or an inequality limits it from above."""
     power_of_two: int | None
-    """The largest power of two that fits."""
+    """Largest power of two that fits."""
     multiple_of: int
     least: int
-    """The least value that the rules allow."""
+    """Least value that the rules allow."""
     memory: str
-    """The memory that the bytes are about: the one with the least slack, if possible of those that depend on it."""
+    """Memory of the byte counts: the one with the least slack, if possible of those that depend on the size."""
     fixed_bytes: int
-    """Bytes that do not depend on it."""
+    """Bytes that do not depend on the size."""
     scaling_bytes: int
-    """Bytes that do, at the given value."""
+    """Bytes that depend on the size, at the given value."""
     available_bytes: int
     proof: str = ""
-    """The reason why no value fits; "" if one does."""
+    """Reason why no value fits; "" if one does."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data."""
+        """Return the fields as plain data."""
         return dataclasses.asdict(self)
 
 
 def greatest(holds: Callable[[int], bool], start: int, step: int, most: int) -> int | None:
     """Return the largest start + n * step up to about `most` for which `holds` is true, None if `start` is not.
 
-    `holds` must not become true again after it became false. `most` itself is returned where nothing stops before it.
+    `holds` stays false once it is false. Return `most` itself if `holds` is true up to it.
 
     >>> greatest(lambda h: 13 * h <= 62432, 16, 16, 2**40)
     4800
@@ -83,25 +92,25 @@ def first_of(dim: Dimension) -> int:
 
 
 def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
-    """Return the largest value of a dim for which the rules and inequalities about it hold, the others as they are.
+    """Return the largest value of a dim for which the rules and inequalities on it hold, the others as they are.
 
-    None if no value is; UNLIMITED if nothing limits it. A grid that is too large for the first value of the dim becomes
-    smaller as the dim grows, so it limits the dim from below only.
+    None if no value does; UNLIMITED if nothing limits it. A grid that is too large for the first value of the dim
+    becomes smaller as the dim grows, so it limits the dim from below only.
     """
     call = nonempty_call(call)
     first = resized(call, {dim.name: first_of(dim)})
     rules = [rule for rule in _rules_over(call, dim) if rule.name != GRID or obeys_all([rule], first, chip)]
-    sides: dict[Kernel | None, list[Inequality]] = {}
+    of_kernels: dict[Kernel | None, list[Inequality]] = {}
 
     def holds(value: int) -> bool:
         changed = resized(call, {dim.name: value})
         if not _has_sizes(changed):
             return False
         kernel = kernel_of(changed, chip) if exists(call, chip) else None
-        if kernel not in sides:  # another size may mean another kernel, with inequalities of its own
-            among = limits_of(changed, chip)
-            sides[kernel] = [i for i in among if dim.name in i.left.names() | i.right.names()]
-        return all(i.holds(changed.dims) for i in sides[kernel]) and obeys_all(rules, changed, chip)
+        if kernel not in of_kernels:  # another size may select another kernel, which has other inequalities
+            limits = limits_of(changed, chip)
+            of_kernels[kernel] = [i for i in limits if dim.name in i.left.names() | i.right.names()]
+        return all(i.holds(changed.dims) for i in of_kernels[kernel]) and obeys_all(rules, changed, chip)
 
     return greatest(holds, first_of(dim), dim.multiple_of, UNLIMITED)
 
@@ -126,8 +135,8 @@ def tile_limits(call: Call, chip: Chip) -> Iterator[SizeLimit]:
         name = f"{inequality.phase}.{tile}"
         slack = (inequality.right - inequality.left).substitute(call.env)
         top = greatest(_room(slack, tile), step, step, UNLIMITED)
-        before = by_name.get(name)
-        if before is not None and (before.largest is None or (top is not None and top >= before.largest)):
+        known = by_name.get(name)
+        if known is not None and (known.largest is None or (top is not None and top >= known.largest)):
             continue
         left, right = inequality.left_bytes(call.env), inequality.right_bytes(call.env)
         fixed = _bytes_without(inequality, call.env, tile, step)
@@ -151,9 +160,9 @@ def tile_limits(call: Call, chip: Chip) -> Iterator[SizeLimit]:
 def size_limit(call: Call, chip: Chip, dim: Dimension) -> SizeLimit:
     """Return the limits of one dim."""
     given, call = call.dims[dim.name], nonempty_call(call)
-    sides = of_memories(balances(call, chip))
-    about = [b for b in sides if dim.name in b.inequality.left.names() | b.inequality.right.names()]
-    tightest = min(about or sides, key=_slack, default=None)
+    evaluated = of_memories(evaluated_inequalities(call, chip))
+    dependent = [b for b in evaluated if dim.name in b.inequality.left.names() | b.inequality.right.names()]
+    tightest = min(dependent or evaluated, key=_slack, default=None)
     top = largest(call, chip, dim)
     limited = top != UNLIMITED
     power = _power_within(top, 1) if limited else None
@@ -177,7 +186,7 @@ def size_limit(call: Call, chip: Chip, dim: Dimension) -> SizeLimit:
 
 
 def obeys_all(rules: Sequence[Rule], call: Call, chip: Chip) -> bool:
-    """Whether some rules hold."""
+    """Return True if all of `rules` hold."""
     try:
         return all(finding_of(rule, call, chip).ok for rule in rules)
     except BadInput:  # a size that follows from others has no value
@@ -189,13 +198,13 @@ def _slack(b: EvaluatedInequality) -> int:
 
 
 def _rules_over(call: Call, dim: Dimension, without: Collection[str] = ()) -> list[Rule]:
-    """The rules that limit a dim from above or below; that it is a power of two does not."""
-    left_out = {power_rule(dim), *without}
-    return [rule for rule in rules_of(call.operator) if dim.name in rule.over and rule.name not in left_out]
+    """Return the rules that limit a dim from above or below, without the one that it is a power of two."""
+    excluded = {power_rule(dim), *without}
+    return [rule for rule in rules_of(call.operator) if dim.name in rule.over and rule.name not in excluded]
 
 
 def _has_sizes(call: Call) -> bool:
-    """Whether every size that follows from the dims has a value."""
+    """Return True if every size that follows from the dims has a value."""
     try:
         call.operator.derived_sizes(call.dims)
     except BadInput:
@@ -208,7 +217,7 @@ def _room(slack: Size, tile: str) -> Callable[[int], bool]:
 
 
 def _power_within(top: int | None, step: int) -> int | None:
-    """The largest power of two that is a multiple of `step` and at most `top`."""
+    """Return the largest power of two that is a multiple of `step` and at most `top`."""
     power = 1 << (top.bit_length() - 1) if top else 0
     return power if power and power % step == 0 else None
 
@@ -218,7 +227,7 @@ def _passes_but_grid(call: Call, chip: Chip) -> bool:
 
 
 def _least(call: Call, chip: Chip, dim: Dimension) -> int:
-    """The least value of a dim that the rules allow; the first if they allow none."""
+    """Return the least value of a dim that the rules allow; the first if they allow none."""
     rules, first = _rules_over(call, dim), first_of(dim)
 
     def refused(value: int) -> bool:
@@ -232,7 +241,7 @@ def _least(call: Call, chip: Chip, dim: Dimension) -> int:
 
 
 def _bytes_without(inequality: Inequality, env: Env, name: str, first: int) -> int:
-    """Bytes that are left as a size goes to nothing, or to its first value where bytes are divided by it."""
+    """Return the bytes that remain as a size goes to 0, or to its first value if bytes are divided by it."""
     for value in (0, first):
         with contextlib.suppress(ZeroDivisionError):
             return inequality.left_bytes({**env, name: value})
@@ -240,10 +249,10 @@ def _bytes_without(inequality: Inequality, env: Env, name: str, first: int) -> i
 
 
 def _proof(call: Call, chip: Chip, dim: Dimension, fixed: int) -> str:
-    """The reason why no value of a dim fits."""
+    """Return the reason why no value of a dim fits."""
     first = resized(call, {dim.name: first_of(dim)})
     try:
-        worst = min(of_memories(balances(first, chip)), key=_slack, default=None)
+        worst = min(of_memories(evaluated_inequalities(first, chip)), key=_slack, default=None)
         broken = [str(f) for rule in _rules_over(call, dim, {GRID}) if not (f := finding_of(rule, first, chip)).ok]
     except BadInput as error:
         return f"no {dim.name} fits: {error}"
@@ -251,7 +260,7 @@ def _proof(call: Call, chip: Chip, dim: Dimension, fixed: int) -> str:
         return f"no {dim.name} is allowed: {'; '.join(broken)}" if broken else ""
     available = f"{worst.right_bytes:,} B of {worst.memory}"
     if fixed > worst.right_bytes:
-        return f"no {dim.name} fits: what does not depend on it is {fixed:,} B alone, more than {available}"
+        return f"no {dim.name} fits: the bytes that do not depend on it are {fixed:,} B, more than {available}"
     return (
         f"no {dim.name} fits: even {dim.name} = {first_of(dim):,} needs {worst.left_bytes:,} B, more than {available}"
     )

@@ -1,4 +1,4 @@
-"""The buffer map: the places of a phase's buffers in the memories of a core."""
+"""Buffer map: the places of a phase's buffers in the memories of a core."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tilesim.program.recorder import Phase
 
 @dataclass(frozen=True)
 class Home:
-    """The place of a buffer in its memory: `offset` and `bytes` of one slot, slots one after the other."""
+    """Place of a buffer in its memory: `offset` and `bytes` of one slot, slots one after the other."""
 
     space: str
     offset: int
     bytes: int
     slots: int
     parameters: tuple[str, ...] = ()
-    """Keys of the chip that the offset rests on; those of a pool lie behind all that phases may use."""
+    """Keys of the chip that the offset rests on; a pool lies behind the bytes that phases may use."""
 
 
 def place_buffers(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Buffer, Home]:
-    """The buffer map: static buffers, then the phase's in order; pools lie in what the operator keeps back."""
+    """Return the buffer map: static buffers, then those of the phase in order; pools lie in the reserves."""
     places: dict[Buffer, Home] = {}
     for space in (*SPACES[phase.core_kind], REGISTERS):
         offset = 0
@@ -37,9 +37,9 @@ def place_buffers(phase: Phase, chip: Chip, sizes: Mapping[str, Any]) -> dict[Bu
             start = int(budget(phase.kernel, chip, "ub").bind(sizes))
             start += sum(int(b.bytes.bind(sizes)) for b in phase.kernel.statics)
             for name, reserve in phase.kernel.reserves.items():
-                inside = start
+                place = start
                 for buffer in (b for b in phase.buffers if b.pool == name):
-                    inside = _put(places, buffer, space, inside, sizes, budget_parameters(phase.kernel, "ub"))
+                    place = _put(places, buffer, space, place, sizes, budget_parameters(phase.kernel, "ub"))
                 start += reserve.bytes
     return places
 

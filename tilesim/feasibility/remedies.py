@@ -1,4 +1,4 @@
-"""Changes that turn a no into a yes. Every one has been checked."""
+"""Changes after which a check passes. Every remedy was applied and checked."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from tilesim.operators.shapes import TensorSpec
 from tilesim.program.units import BLOCK_BYTES
 
 MOST_BYTES: Final = 2**24
-"""The largest memory that is looked for."""
+"""Largest size of a memory that the search for a remedy tries [bytes]."""
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """One change after which the check says yes: other dims or tensors, another chip, or another figure of the chip."""
+    """Change after which the check passes: other dims or tensors, another chip, or another parameter of the chip."""
 
     text: str
     given: Mapping[str, Any] = field(default_factory=dict)
-    """To be given in place of what was: dims to numbers, tensors to TensorSpec or None."""
+    """Replacements in the given words: dims to numbers, tensors to TensorSpec or None."""
     chip: str = ""
     override: Mapping[str, int] = field(default_factory=dict)
     """Keys of the chip to values."""
 
     def __str__(self) -> str:
-        """The change in words."""
+        """Return the change in words."""
         return self.text
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data."""
+        """Return the fields as plain data."""
         given = {k: str(v) if isinstance(v, TensorSpec) else v for k, v in self.given.items()}
         return {"text": self.text, "given": given, "chip": self.chip or None, "override": dict(self.override)}
 
 
 def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]) -> list[Remedy]:
-    """Every remedy that was found and checked, the smallest change first."""
-    found = [
+    """Return every remedy that passes its check, the smallest change first."""
+    passing = [
         *_tensors(call, chip, broken),
         *_options(call, chip, broken),
         *_dims(call, chip, broken, failing),
@@ -55,13 +55,13 @@ def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequenc
         *_chips(call, chip),
         *_larger_memory(call, chip, broken, failing),
     ]
-    return list({remedy.text: remedy for remedy in found}.values())
+    return list({remedy.text: remedy for remedy in passing}.values())
 
 
 def _dims(
     call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]
 ) -> Iterator[Remedy]:
-    """Other values of one dim: the nearest legal ones, the largest among them; of several dims if one is not enough."""
+    """Yield the nearest legal values of one dim, the largest among them; of several dims if one is not enough."""
     if len(call.dims) < len(call.operator.dims):
         return
     names = {finding.name for finding in broken}
@@ -87,7 +87,7 @@ def _dims(
 
 
 def _legal_values(call: Call, chip: Chip, dim: Dimension) -> list[int]:
-    """The values of a dim next to the given one, below and above, that its limits allow."""
+    """Return the values of a dim next to the given one, below and above, that its limits allow."""
     limit = size_limit(call, chip, dim)
     top = limit.power_of_two if dim.power_of_two and limit.limited else limit.largest
     if limit.limited and top is None:
@@ -104,19 +104,19 @@ def _legal_values(call: Call, chip: Chip, dim: Dimension) -> list[int]:
 
 
 def _bound_text(call: Call, chip: Chip, dim: Dimension, value: int) -> str:
-    """The words for a value that is the largest or the least that a dim can have."""
+    """Return the words for a value that is the largest or the least of a dim, "" for others."""
     limit = size_limit(call, chip, dim)
     top = limit.power_of_two if dim.power_of_two else limit.largest
     if first_of(dim) < value == top:
         partners = _partners(call, chip, dim.name)
-        listed = isinstance(call.operator, BufferOperator) and limit.power_of_two not in (None, value)
-        power = f" ({limit.power_of_two} as a power of two)" if listed else ""
+        of_file = isinstance(call.operator, BufferOperator) and limit.power_of_two not in (None, value)
+        power = f" ({limit.power_of_two} as a power of two)" if of_file else ""
         return f", the largest{' for ' if partners else ''}{partners}{power}"
     return ", the least" if first_of(dim) < value == limit.least else ""
 
 
 def _partners(call: Call, chip: Chip, name: str) -> str:
-    """The other dims that the limit of a dim depends on, with their values."""
+    """Return the other dims that the limit of a dim depends on, with their values."""
     with_it = {n for rule in rules_of(call.operator) if name in rule.over for n in rule.over}
     for inequality in limits_of(nonempty_call(call), chip):
         names = inequality.left.names() | inequality.right.names()
@@ -125,40 +125,40 @@ def _partners(call: Call, chip: Chip, name: str) -> str:
 
 
 def _tensors(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Remedy]:
-    """The tensors that rules name, with the shapes and dtypes that the others ask for."""
+    """Yield the tensors that broken rules name, with the shapes and dtypes that the other tensors require."""
     op = call.operator
-    known = op.dtypes.get(chip.family, ())
-    mains = [call.dtype] if call.dtype in known else list(known)
+    supported = op.dtypes.get(chip.family, ())
+    dtypes = [call.dtype] if call.dtype in supported else list(supported)
     named = {f.parameter for f in broken}
     groups = {op.arguments[n].option for n in named & op.arguments.keys()} - {""}
     names = [t.name for t in op.tensors if t.name in named or (t.option in groups and call.is_null(t.name))]
-    for main in mains if names else ():
+    for dtype in dtypes if names else ():
         change: dict[str, TensorSpec | None] = {}
-        for name in names if main == call.dtype else [n for n in op.arguments if call.spec(n)]:
+        for name in names if dtype == call.dtype else [n for n in op.arguments if call.spec(n)]:
             shape = call.expected(name)
             if shape is not None:
-                change[name] = TensorSpec(shape, op.arguments[name].dtype or main)
+                change[name] = TensorSpec(shape, op.arguments[name].dtype or dtype)
         changed = {n: spec for n, spec in change.items() if spec != call.spec(n)}
         if changed and passes(retensored(call, changed), chip):
-            kinds = all(
+            same_shapes = all(
                 spec and old and spec.shape == old.shape for n, spec in changed.items() for old in [call.spec(n)]
             )
             text = ", ".join(f"{n} = {spec}" for n, spec in changed.items())
-            yield Remedy(f"dtype {main}" if kinds and main != call.dtype else text, changed)
+            yield Remedy(f"dtype {dtype}" if same_shapes and dtype != call.dtype else text, changed)
 
 
 def _options(call: Call, chip: Chip, broken: Sequence[Finding]) -> Iterator[Remedy]:
-    """Options whose tensors are partly there, left out as a whole."""
+    """Yield the omission of each option of which some tensors are given and others are not."""
     parameters = {finding.parameter for finding in broken}
     for option in call.operator.options:
         members = [t.name for t in call.operator.members(option.name)]
-        there = [name for name in members if call.spec(name)]
-        if there and parameters & set(members) and passes(retensored(call, dict.fromkeys(members)), chip):
-            yield Remedy(f"{option.name} = false: {', '.join(there)} null", dict.fromkeys(members))
+        given = [name for name in members if call.spec(name)]
+        if given and parameters & set(members) and passes(retensored(call, dict.fromkeys(members)), chip):
+            yield Remedy(f"{option.name} = false: {', '.join(given)} null", dict.fromkeys(members))
 
 
 def _chips(call: Call, chip: Chip) -> Iterator[Remedy]:
-    """The shipped chips that take the call as it is."""
+    """Yield the shipped chips on which the call passes as it is."""
     for name in chips_shipped():
         other = load_shipped(name)
         if other is not None and name != chip.name and passes(call, other):
@@ -168,7 +168,7 @@ def _chips(call: Call, chip: Chip) -> Iterator[Remedy]:
 def _larger_memory(
     call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequence[EvaluatedInequality]
 ) -> Iterator[Remedy]:
-    """The smallest size that would be enough, of the memory that is too small if it is only one."""
+    """Yield the smallest sufficient size of the memory that is too small, if it is one memory alone."""
     if not (failing or any(f.parameter == "platform" and f.status for f in broken)):
         return
     short = {b.memory: -b.slack_bytes for b in reversed(of_memories(failing))} or {"ub": 0}
@@ -196,7 +196,7 @@ def _larger_memory(
 
 
 def _two_sizes(call: Call, chip: Chip) -> Iterator[Remedy]:
-    """Two sizes in place of one that the grid wants larger than the buffers allow."""
+    """Yield two sizes in place of one of which the grid requires more than the buffers allow."""
     op = call.operator
     grid = next((rule for rule in rules_of(op) if rule.name == GRID), None)
     if not isinstance(op, BufferOperator) or grid is None:
@@ -205,7 +205,7 @@ def _two_sizes(call: Call, chip: Chip) -> Iterator[Remedy]:
         limit = size_limit(call, chip, dim) if dim.name in grid.over else None
         if limit is None or limit.power_of_two is None or limit.largest is None:
             continue
-        if limit.least <= (limit.power_of_two if dim.power_of_two else limit.largest):  # one size can be both
+        if limit.least <= (limit.power_of_two if dim.power_of_two else limit.largest):  # one size serves both
             continue
         large, small = max(limit.least, limit.given), limit.power_of_two
         launched, inner = (resized(call, {dim.name: value}) for value in (large, small))
@@ -218,7 +218,7 @@ def _two_sizes(call: Call, chip: Chip) -> Iterator[Remedy]:
 
 
 def _single_slots(call: Call, chip: Chip, failing: Sequence[EvaluatedInequality]) -> Iterator[Remedy]:
-    """One slot in place of several, of as few buffers of a file as it takes, and how large sizes can be then."""
+    """Yield one slot in place of several for the fewest buffers of a file, with the limits of the sizes after that."""
     op = call.operator
     if not isinstance(op, BufferOperator):
         return

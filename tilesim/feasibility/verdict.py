@@ -1,4 +1,4 @@
-"""Does it fit? The verdict on a shape of an operator on a chip: all rules, inequalities and buffers, what would fit."""
+"""Verdict on a call of an operator on a chip: all rules, inequalities and buffers, limits and remedies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported
-from tilesim.feasibility.evaluate import balances, findings, kernel_of, limits_of, of_memories
+from tilesim.feasibility.evaluate import evaluated_inequalities, findings, kernel_of, limits_of, of_memories
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, counted_bytes, reserves_of
 from tilesim.feasibility.limits import SizeLimit, size_limits
 from tilesim.feasibility.remedies import Remedy, remedies
@@ -29,15 +29,15 @@ from tilesim.program.recorder import Kernel
 from tilesim.program.signatures import text
 
 CULPRIT_BUFFERS: Final = 3
-"""The number of buffers that the culprit names."""
+"""Number of buffers that the culprit names."""
 
 EVERY_PHASE: Final = "every phase"
-"""The phase of a buffer that lives in all of them."""
+"""Phase of a buffer that lives in all of them."""
 
 
 @dataclass(frozen=True)
 class BufferUse:
-    """One buffer of a phase: its bytes at the sizes of the call, and its share of the memory that its phase may use."""
+    """Buffer of a phase: its bytes at the sizes of the call, and its share of what the phase may use: 0 to 1."""
 
     name: str
     phase: str
@@ -51,11 +51,11 @@ class BufferUse:
 
 @dataclass(frozen=True)
 class Verdict(Shown):
-    """The answer of `check`.
+    """Answer of `check`.
 
     `verdict` is "fits", "caution" (fits, with under 256 bytes of slack), "overflow" (an inequality fails), "refused" (a
     rule fails) or "unsupported" (the operator does not exist on the chip, or not for the dtype). `status` is what the
-    vendor's first call returns, None if there is nothing to call.
+    vendor's first call returns, None if there is no such call.
     """
 
     ok: bool
@@ -69,81 +69,81 @@ class Verdict(Shown):
     rules: tuple[Finding, ...]
     inequalities: tuple[EvaluatedInequality, ...]
     parameter: str
-    """What the first broken rule is about."""
+    """Parameter that the first broken rule names."""
     tiling_check: str
-    """The check that the vendor's tiling function fails first, "" if it fails none."""
+    """Check that the vendor's tiling function fails first, "" if it fails none."""
     tiling_parameter: str
-    """What that check is about."""
+    """Parameter that this check names."""
     call: Call = field(repr=False)
     on: Chip = field(repr=False)
     tiles: Mapping[str, int] = field(default_factory=dict)
-    """Tile sizes by hand that the inequalities are about; without them, all tiles are at their smallest."""
+    """Tile sizes by hand at which the inequalities are evaluated; empty if all tiles are at their smallest."""
 
     @property
     def note(self) -> str:
-        """What the verdict alone does not tell: that the vendor launches what does not fit, and what it never asks."""
+        """Remark on the vendor's behaviour or on tiles by hand; "" without one."""
         if self.tiles:
             return f"with {', '.join(f'{n}={v}' for n, v in self.tiles.items())} by hand"
         if self.verdict == "overflow" and self.status == SUCCESS:
-            return f"the vendor's first call returns {SUCCESS.name} all the same, and its second call would launch this"
+            return f"the vendor's first call still returns {SUCCESS.name}, and its second call launches the kernel"
         if self.ok and self.tiling_check:
-            return f"the vendor's tiling would fail its check '{self.tiling_check}', but is not asked"
+            return f"the vendor's tiling would fail its check '{self.tiling_check}', but this call does not run it"
         if self.ok and self.nonempty_call is not self.call and not self.kernel.phases:
             return "nothing is launched without elements; buffers are those of axes of 1"
         return ""
 
     @functools.cached_property
     def notes(self) -> tuple[str, ...]:
-        """The note, the sizes of which no value is enough, and the bytes that are kept back."""
+        """The note, the proofs of sizes of which no value fits, and the reserves of each memory."""
         proven = [limit for limit in self.size_limits if limit.proof]
         scaling = [limit for limit in self.size_limits if limit.scaling_bytes]
-        # A size that the full memory does not depend on proves nothing where another one helps.
+        # A proof for a size that the full memory does not depend on misleads if another size helps.
         proofs = [limit.proof for limit in (scaling or proven[:1]) if limit.proof]
         return tuple(note for note in (self.note, *proofs, *self._kept_back()) if note)
 
     def _kept_back(self) -> Iterator[str]:
-        """The bytes that the operator keeps back of each memory."""
+        """Yield a line for each memory of which the operator reserves bytes."""
         if not self.inequalities:
             return
         kernel = kernel_of(self.nonempty_call, self.on)
         for memory in dict.fromkeys(b.memory for b in of_memories(self.inequalities)):
-            reserves, whole = reserves_of(kernel, memory), counted_bytes(kernel, self.on, memory)
-            kept = sum(reserve.bytes_of(whole) for reserve in reserves)
+            reserves, counted = reserves_of(kernel, memory), counted_bytes(kernel, self.on, memory)
+            reserved = sum(reserve.bytes_of(counted) for reserve in reserves)
             reasons = "; ".join(reserve.reason for reserve in reserves if reserve.reason)
-            if kept:
-                yield f"{kept:,} B of {whole:,} B of {memory} are kept back" + (f": {reasons}" if reasons else "")
+            if reserved:
+                yield f"{reserved:,} B of {counted:,} B of {memory} are kept back" + (f": {reasons}" if reasons else "")
 
     @functools.cached_property
     def nonempty_call(self) -> Call:
-        """The call whose inequalities it has: without tiles by hand, the one with axes of 1 for those without elements.
+        """Call at whose sizes the inequalities are evaluated: without tiles by hand, empty axes count as axes of 1.
 
-        Its kernel may be another one than that of the call.
+        Its kernel may differ from that of `call`.
         """
         return self.call if self.tiles else nonempty_call(self.call)
 
     @functools.cached_property
     def kernel(self) -> Kernel:
-        """The recorded kernel of its call."""
+        """Recorded kernel of `call`."""
         return kernel_of(self.call, self.on)
 
     @functools.cached_property
     def kernel_inequalities(self) -> Sequence[Inequality]:
-        """Inequalities of that kernel; those of `inequalities` are about axes of 1 where the call has empty ones."""
+        """Inequalities of `kernel`; `inequalities` are those of `nonempty_call`."""
         return limits_of(self.call, self.on)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
-        """The rules that do not hold."""
+        """Findings of the rules that do not hold."""
         return tuple(rule for rule in self.rules if not rule.ok)
 
     @property
     def failing(self) -> tuple[EvaluatedInequality, ...]:
-        """The inequalities that do not hold, the worst first."""
+        """Inequalities that do not hold, the worst first."""
         return tuple(sorted((b for b in self.inequalities if b.slack_bytes < 0), key=lambda b: b.slack_bytes))
 
     @property
     def tightest(self) -> EvaluatedInequality | None:
-        """The inequality of a memory with the least slack."""
+        """Inequality of a memory with the least slack, None without any."""
         return min(of_memories(self.inequalities), key=lambda b: b.slack_bytes, default=None)
 
     @functools.cached_property
@@ -166,7 +166,7 @@ class Verdict(Shown):
 
     @functools.cached_property
     def size_limits(self) -> tuple[SizeLimit, ...]:
-        """The values that each dim and each tile can have, the others as they are, and the bytes that depend on it."""
+        """Limits of each dim and each tile with the others as they are, and the bytes that depend on it."""
         return size_limits(self.call, self.on) if self.verdict != "unsupported" else ()
 
     def limit(self, name: str) -> SizeLimit:
@@ -175,22 +175,22 @@ class Verdict(Shown):
 
     @property
     def limits(self) -> Mapping[str, int | None]:
-        """The largest value of each dim and each tile that something limits; None where no value passes."""
+        """Largest value of each dim and each tile that is limited; None if no value passes."""
         return {limit.name: limit.largest for limit in self.size_limits if limit.limited}
 
     @functools.cached_property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What would pass; each has been checked. Empty if the shape passes."""
+        """Changes that pass; each was checked. Empty if the call passes."""
         return () if self.ok else tuple(remedies(self.call, self.on, self.broken, self.failing))
 
     @property
     def missing(self) -> str:
-        """What the chip does not have: "operator", or "dtype" if only that; "" unless the verdict is "unsupported"."""
+        """Missing support: "operator", or "dtype" if only that; "" unless the verdict is "unsupported"."""
         return "" if self.verdict != "unsupported" else "dtype" if self.rules[0].ok else "operator"
 
     @property
     def culprit(self) -> str:
-        """The rule or the inequality that decided, with both numbers; "" if the shape passes."""
+        """Rule or inequality that decided, with both numbers; "" if the call passes."""
         if self.missing == "dtype":
             rule = next(rule for rule in self.broken if rule.status is None)
             return f"{self.operator} is not made for this dtype on {self.on.product}: {rule}"
@@ -203,7 +203,7 @@ class Verdict(Shown):
         return self._needs(self.failing[0])
 
     def _needs(self, b: EvaluatedInequality, *, detailed: bool = False) -> str:
-        """An inequality that fails, with both numbers and the largest buffers; with percent and bits if detailed."""
+        """Return a failing inequality with both numbers and the largest buffers; with percent and bits if detailed."""
         env = {**b.inequality.minimum, **self.nonempty_call.env}
         sizes = sorted(((int(size.bind(env)), buffer.name) for buffer, size in b.inequality.terms), key=lambda s: -s[0])
         excess = f"{-b.slack_bytes:,} B too many"
@@ -219,7 +219,7 @@ class Verdict(Shown):
         return f"{phase} {b.left_bytes:,} B of {b.memory}, has {b.right_bytes:,} B ({excess}): {', '.join(parts)}{more}"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data, under the names of the command line's --json."""
+        """Return all fields as plain data, under the names of the command line's --json."""
         return {
             "ok": self.ok,
             "verdict": self.verdict,
@@ -270,39 +270,39 @@ class Verdict(Shown):
         }
 
     def __str__(self) -> str:
-        """One line: the verdict, and the culprit if there is one."""
+        """Return one line: the verdict, and the culprit if there is one."""
         return f"{self.operator} on {self.chip}: {self.verdict}" + (f": {self.culprit}" if self.culprit else "")
 
 
 @dataclass(frozen=True)
 class BuffersVerdict(Verdict):
-    """The answer of `check_buffers`: a Verdict on a file of buffers, whose status is None, since nothing is called."""
+    """Answer of `check_buffers`: a Verdict on a file of buffers, which has no vendor call; its status is None."""
 
     @property
     def file(self) -> BufferFile:
-        """The file."""
+        """File of buffers."""
         return self._operator.file
 
     @functools.cached_property
     def sizes(self) -> Mapping[str, int]:
-        """Every size, those that follow from others too, in the order of the file."""
+        """Every size, derived sizes included, in the order of the file."""
         return self._operator.sizes_of(self.call.dims)
 
     @functools.cached_property
     def programs(self) -> int | None:
-        """The number of programs of a launch, None if the file states none."""
+        """Number of programs of a launch, None if the file states none."""
         return self._operator.programs(self.call.dims)
 
     @property
     def _operator(self) -> BufferOperator:
         operator = self.call.operator
         if not isinstance(operator, BufferOperator):
-            raise TypeError(f"{operator.name} is no file of buffers")
+            raise TypeError(f"{operator.name} is not a file of buffers")
         return operator
 
     @functools.cached_property
     def notes(self) -> tuple[str, ...]:
-        """The notes of a verdict, and that a grid is empty."""
+        """Notes of a verdict, and a remark on an empty grid."""
         return (*super().notes, *(["empty: nothing is launched"] if self.programs == 0 else []))
 
     @property
@@ -311,7 +311,7 @@ class BuffersVerdict(Verdict):
         return "; ".join([*map(str, self.broken), *(self._needs(b, detailed=True) for b in self.failing)])
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data, with every size of the file and the number of programs."""
+        """Return all fields as plain data, with every size of the file and the number of programs."""
         return {**super().to_json(), "dims": dict(self.sizes), "programs": self.programs}
 
 
@@ -325,14 +325,14 @@ def check_buffers(
 ) -> BuffersVerdict:
     """Return the verdict on the buffers of a TOML file, or of a mapping of the same form, on a chip.
 
-    `sizes` replaces defaults, `dtype` the file's.
+    `sizes` replaces the default sizes, `dtype` the dtype of the file.
 
     >>> gather = {"sizes": {"BLOCK": 48000}, "buffers": {"x": {"shape": ["BLOCK"], "slots": 2}}, "counted_from": "size"}
     >>> verdict = check_buffers(gather, "ascend910b3")
     >>> verdict.verdict, verdict.failing[0].left_bytes, verdict.limit("BLOCK").largest
     ('overflow', 384000, 24576)
 
-    Raises BadInput, with all problems at once, for what is no file, key, size or chip.
+    Raises BadInput, with all problems at once, for an invalid file, key, size or chip.
     """
     operator = buffer_operator(load_buffers(source))
     words = [f"{name}={value}" for name, value in (sizes or {}).items() if isinstance(value, str)]
@@ -345,13 +345,13 @@ def check_buffers(
 def check(
     op: Operator | str | Path, given: Given, *, chip: Chip | str | Path, dtype: str | None = None, **options: Any
 ) -> Verdict:
-    """The verdict on a call: `given` are dims, tensors (TensorSpec, shape, array or None), options and attributes.
+    """Return the verdict on a call: `given` are dims, tensors (TensorSpec, shape, array or None), options, attributes.
 
     >>> str(check("glu_backward", {"self": (2, 4, 5)}, chip="ascend950pr"))
     'glu_backward on ascend950pr: refused: split axis even: expected an even number, given 5'
 
-    Raises BadInput for what is no shape, dtype, chip, key or operator, and for a size that nothing tells, unless a rule
-    is broken already; a size that the operator refuses is a verdict.
+    Raises BadInput for an invalid shape, dtype, chip, key or operator, and for a size that is not given, unless the
+    call breaks a rule without it. A size that the operator refuses gives a verdict.
     """
     operator = load_operator(op)
     call = bind(operator, given, dtype=dtype, **options)
@@ -359,27 +359,27 @@ def check(
 
 
 def verdict_of(call: Call, chip: Chip) -> Verdict:
-    """The verdict on a call that is already made. Raises BadInput for sizes that it lacks and that would decide."""
+    """Return the verdict on a call. Raises BadInput for sizes that are not given, unless the call breaks a rule."""
     rules = findings(call, chip)
     broken = [rule for rule in rules if not rule.ok]
     if not broken and (unknown := unknown_sizes(call)):
         raise BadInput(call.operator.name, unknown)
-    sides = balances(call, chip)
-    overflow = any(b.slack_bytes < 0 for b in sides)
-    near = any(b.slack_bytes < call.operator.caution_bytes for b in of_memories(sides))
+    evaluated = evaluated_inequalities(call, chip)
+    overflow = any(b.slack_bytes < 0 for b in evaluated)
+    near = any(b.slack_bytes < call.operator.caution_bytes for b in of_memories(evaluated))
     if broken:
-        nothing = call.operator.has_instructions and any(rule.status is None for rule in broken)
-        verdict, status = ("unsupported", None) if nothing else ("refused", broken[0].status)
+        unsupported = call.operator.has_instructions and any(rule.status is None for rule in broken)
+        verdict, status = ("unsupported", None) if unsupported else ("refused", broken[0].status)
     elif overflow:
         verdict, status = "overflow", call.operator.overflow
     else:
         verdict, status = ("caution" if near else "fits"), SUCCESS
     failed = [*broken, *(f for rule in call.operator.tiling_only_rules if not (f := rule.apply(call, chip)).ok)]
-    tiled = min(((rule.tiling, rule.parameter) for rule in failed if rule.tiling), default=((0, ""), ""))
-    kind: type[Verdict] = Verdict
+    tiling_check = min(((rule.tiling, rule.parameter) for rule in failed if rule.tiling), default=((0, ""), ""))
+    verdict_type: type[Verdict] = Verdict
     if isinstance(call.operator, BufferOperator):
-        kind, status = BuffersVerdict, None
-    return kind(
+        verdict_type, status = BuffersVerdict, None
+    return verdict_type(
         ok=verdict in ("fits", "caution"),
         verdict=verdict,
         status=status,
@@ -389,17 +389,17 @@ def verdict_of(call: Call, chip: Chip) -> Verdict:
         dtype=call.dtype,
         options=call.options,
         rules=tuple(rules),
-        inequalities=tuple(sides),
+        inequalities=tuple(evaluated),
         parameter=broken[0].parameter if broken else "",
-        tiling_check=tiled[0][1],
-        tiling_parameter=tiled[1],
+        tiling_check=tiling_check[0][1],
+        tiling_parameter=tiling_check[1],
         call=call,
         on=chip,
     )
 
 
 def _use(buffer: Buffer, phase: str, b: EvaluatedInequality, env: Mapping[str, Any]) -> BufferUse:
-    """A buffer of an inequality."""
+    """Return the row of a buffer of an inequality."""
     return _row(buffer, phase, b.memory, {**b.inequality.minimum, **env}, b.right_bytes)
 
 
@@ -414,7 +414,7 @@ def _status(status: Status | None) -> dict[str, Any] | None:
 
 
 def refusal(verdict: Verdict) -> TilesimError:
-    """Return the exception for a verdict that is no."""
+    """Return the exception for a verdict that refuses its call."""
     error: TilesimError
     if verdict.verdict == "unsupported":
         error = Unsupported(verdict.operator, verdict.culprit)
@@ -423,8 +423,8 @@ def refusal(verdict: Verdict) -> TilesimError:
     else:
         worst = verdict.failing[0]
         terms = [(b.name, b.bytes) for b in verdict.buffers if (b.phase, b.memory) == (worst.phase, worst.memory)]
-        where = f"phase '{worst.phase}' of " if verdict.tiles else ""
-        subject, remedies = f"{where}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
+        phase = f"phase '{worst.phase}' of " if verdict.tiles else ""
+        subject, remedies = f"{phase}{verdict.operator} on {verdict.chip}", [str(r) for r in verdict.remedies]
         error = DoesNotFit(subject, worst.memory, worst.left_bytes, worst.right_bytes, terms=terms, remedies=remedies)
     error.verdict = verdict
     return error

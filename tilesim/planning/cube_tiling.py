@@ -21,10 +21,10 @@ def cube_plan(
     """Return the plan of a matrix product with the fewest cycles; `wanted` fixes "m", "n", "k1" and "cores" by hand."""
     limits = list(limits)
     options = _large(cube_options(phase, dims, chip, limits, wanted), wanted.get("cores", chip.cores.cube))
-    plans = sorted((_planned(phase, dims, chip, o) for o in options), key=_bound)
+    plans = sorted((_planned(phase, dims, chip, o) for o in options), key=lambda plan: plan.longest_pipe_cycles)
     best = plans[0]
     for other in plans[1:]:
-        if _bound(other) >= best.cycles:
+        if other.longest_pipe_cycles >= best.cycles:
             break
         best = min(best, other, key=lambda p: p.cycles)
     return best
@@ -33,7 +33,7 @@ def cube_plan(
 def cube_options(
     phase: Phase, dims: Mapping[str, Any], chip: Chip, limits: Iterable[Inequality], wanted: Mapping[str, int]
 ) -> list[dict[str, int]]:
-    """Tiles and grids of cores worth scheduling: sides doubled from a fractal that fit, each with the deepest k."""
+    """Return the tiles and grids of cores to schedule: sides that fit, doubled from a fractal, with the deepest k."""
     loops = {loop.name: loop for loop in phase.loops()}
     extent = {axis: int(loops[name].extent.bind(dims)) for axis, name in (("m", "mi"), ("n", "ni"))}
     groups = loops["group"].trips(dims)
@@ -44,9 +44,9 @@ def cube_options(
         return all(q.holds({**dims, **tiles}) for q in limits)
 
     block = phase.k_block
-    small = [2**i * FRACTAL for i in range(8)]
-    whole = {axis: min(small[-1], -(-size // FRACTAL) * FRACTAL) for axis, size in extent.items()}
-    sides = {axis: [*(side for side in small if side < extent[axis]), whole[axis]] for axis in extent}
+    doubled = [2**i * FRACTAL for i in range(8)]
+    longest = {axis: min(doubled[-1], -(-size // FRACTAL) * FRACTAL) for axis, size in extent.items()}
+    sides = {axis: [*(side for side in doubled if side < extent[axis]), longest[axis]] for axis in extent}
     sides = {a: [wanted[a]] if a in wanted else s for a, s in sides.items()}
     out: list[dict[str, int]] = []
     least = wanted.get("k1", block)
@@ -62,14 +62,14 @@ def cube_options(
 
 
 def used_cores(option: Mapping[str, int]) -> int:
-    """The cores of the grid of an option."""
+    """Return the number of cores of the grid of an option."""
     return math.prod(count for name, count in option.items() if isinstance(name, Variable))
 
 
 def _large(options: list[dict[str, int]], cores: int) -> list[dict[str, int]]:
-    """The options without those that could have four times the area with every core still at work.
+    """Return the options without those that could have four times the area with every core still at work.
 
-    Twice the area only copies less, but a smaller tile starts its first product and ends its last one sooner.
+    Twice the area copies less, but a smaller tile starts its first product and ends its last one sooner.
     """
     busy = {(o["m"], o["n"]) for o in options if used_cores(o) == cores}
 
@@ -80,15 +80,15 @@ def _large(options: list[dict[str, int]], cores: int) -> list[dict[str, int]]:
 
 
 def _grids(groups: int, rows: int, columns: int, cores: int) -> list[dict[str, int]]:
-    """Grids of cores over groups and tiles of m and n: the one or two with the fewest tiles on the busiest core."""
-    found: dict[tuple[int, int, int], tuple[int, int]] = {}
+    """Return the one or two grids of cores over groups, m and n with the fewest tiles on the busiest core."""
+    loads: dict[tuple[int, int, int], tuple[int, int]] = {}
     for g in range(1, min(groups, cores) + 1):
         for i in range(1, min(rows, cores // g) + 1):
             j = min(columns, cores // g // i)
             if j:
-                found[g, i, j] = (-(-groups // g) * -(-rows // i) * -(-columns // j), g * i * j)
-    fewest = min(t for t, _ in found.values())
-    best = sorted((k for k, v in found.items() if v[0] == fewest), key=lambda k: (found[k][1], abs(k[1] - k[2])))
+                loads[g, i, j] = (-(-groups // g) * -(-rows // i) * -(-columns // j), g * i * j)
+    fewest = min(t for t, _ in loads.values())
+    best = sorted((k for k, v in loads.items() if v[0] == fewest), key=lambda k: (loads[k][1], abs(k[1] - k[2])))
     return [
         {Variable("group", "parts"): g, Variable("mi", "parts"): i, Variable("ni", "parts"): j} for g, i, j in best[:2]
     ]
@@ -100,8 +100,3 @@ def _planned(phase: Phase, dims: Mapping[str, Any], chip: Chip, option: Mapping[
     sizes = {**dims, **option, Variable(phase.name, "cores"): used}
     reasons = dict.fromkeys(tiles, "the fewest cycles of the tiles that fit")
     return PhasePlan(phase, chip, sizes, tiles, reasons, used, frozenset({"cores.cube", *capacities(phase)}))
-
-
-def _bound(plan: PhasePlan) -> int:
-    """Cycles of the longest pipe of its first core, which the makespan cannot beat."""
-    return max(plan.scheduler.busy(plan.nests[0][0]).values())

@@ -1,4 +1,4 @@
-"""Tile sizes and cores given by hand: names and sizes that no phase can have, and the room that they take."""
+"""Tile sizes and cores given by hand: refusal of names and sizes that no phase can have, and check of their bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tilesim.operators.shapes import whole_number
 from tilesim.program.recorder import Kernel, Phase
 
 CORES: Final = "cores"
-"""The name under which a number of cores is given, like a tile."""
+"""Name under which a number of cores is given, like a tile."""
 
 
 def refuse_impossible(kernel: Kernel, chip: Chip, given: Mapping[str, int]) -> None:
-    """Raise BadInput, with all problems at once, for tiles that no phase has, and for sizes that nothing can have."""
+    """Raise BadInput, with all problems at once, for tiles that no phase has, and for sizes that no tile can have."""
     problems = []
     names = _names(kernel)
     for name, wanted in given.items():
@@ -44,41 +44,42 @@ def of_phase(phase: Phase, tiles: Mapping[str, int]) -> dict[str, int]:
     named = {name.rpartition("."): value for name, value in tiles.items()}
     return {
         name: value
-        for (where, _, name), value in named.items()
-        if where in ("", phase.name) and (name == CORES or name in phase.tiles)
+        for (owner, _, name), value in named.items()
+        if owner in ("", phase.name) and (name == CORES or name in phase.tiles)
     }
 
 
 def overflowing(
     verdict: Verdict, kernel: Kernel, limits: Sequence[Inequality], tiles: Mapping[str, int], given: Mapping[str, int]
 ) -> Verdict | None:
-    """Return the verdict on a call with tiles by hand that do not fit; None where they do.
+    """Return the verdict on a call with tiles by hand that do not fit; None if they fit.
 
-    `tiles` are those that are fixed, the ones that are `given` by hand among them; all others are at their smallest.
+    `tiles` are all fixed tiles, including those that are `given` by hand; all others are at their smallest.
     """
     env = verdict.call.env
     by_phase = {phase.name: of_phase(phase, tiles) for phase in kernel.phases}
-    sides = []
+    evaluated = []
     for limit in limits:
         fixed = replace(limit, minimum={**limit.minimum, **_without_cores(by_phase[limit.phase])})
-        sides.append(EvaluatedInequality(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
-    failing = [b for b in sides if b.slack_bytes < 0]
+        evaluated.append(EvaluatedInequality(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
+    failing = [b for b in evaluated if b.slack_bytes < 0]
     if not failing:
         return None
-    overflow = replace(verdict, ok=False, verdict="overflow", inequalities=tuple(sides), tiles=dict(given))
-    overflow.__dict__["remedies"] = tuple(_remedies(kernel, overflow, given))  # others than dims and chips would do
+    overflow = replace(verdict, ok=False, verdict="overflow", inequalities=tuple(evaluated), tiles=dict(given))
+    # Remedies for tiles by hand are other tiles, not other dims or chips.
+    overflow.__dict__["remedies"] = tuple(_remedies(kernel, overflow, given))
     return overflow
 
 
 def _remedies(kernel: Kernel, verdict: Verdict, given: Mapping[str, int]) -> Iterator[Remedy]:
     """Yield the largest size of each tile by hand that fits, or of all of them together."""
     env = verdict.call.env
-    sides = [(b.inequality, next(p for p in kernel.phases if p.name == b.phase)) for b in verdict.inequalities]
+    limits = [(b.inequality, next(p for p in kernel.phases if p.name == b.phase)) for b in verdict.inequalities]
     largest: dict[str, int] = {}
     for key, value in given.items():
         bounds = [
             (limit, name, phase.tiles[name].multiple_of)
-            for limit, phase in sides
+            for limit, phase in limits
             for name in _without_cores(of_phase(phase, {key: value}))
         ]
         fits = min((limit.largest(name, env, value, step) for limit, name, step in bounds), default=0)
@@ -86,7 +87,7 @@ def _remedies(kernel: Kernel, verdict: Verdict, given: Mapping[str, int]) -> Ite
             largest[key] = fits
 
     def passes(changes: Mapping[str, int]) -> bool:
-        return all(limit.holds({**env, **_without_cores(of_phase(phase, changes))}) for limit, phase in sides)
+        return all(limit.holds({**env, **_without_cores(of_phase(phase, changes))}) for limit, phase in limits)
 
     single = [{key: size} for key, size in largest.items() if passes({key: size})]
     for changes in single or ([largest] if largest and passes(largest) else []):
@@ -105,15 +106,15 @@ def _names(kernel: Kernel) -> dict[str, int]:
 
 def _too_many_cores(kernel: Kernel, chip: Chip, name: str, value: int) -> list[str]:
     """Return the problem with a number of cores that the chip does not have."""
-    where, _, last = name.rpartition(".")
-    kinds = {phase.core_kind for phase in kernel.phases if last == CORES and where in ("", phase.name)}
+    owner, _, last = name.rpartition(".")
+    kinds = {phase.core_kind for phase in kernel.phases if last == CORES and owner in ("", phase.name)}
     cores = {kind: chip.cores.cube if kind == "cube" else chip.cores.vector for kind in kinds}
-    few = {kind: count for kind, count in cores.items() if value > count}
-    if not few:
+    exceeded = {kind: count for kind, count in cores.items() if value > count}
+    if not exceeded:
         return []
-    of = " and ".join(f"{count} {kind} cores" for kind, count in sorted(few.items()))
-    only = "" if where or len(few) == len(cores) else "; 'PHASE.cores' is for one phase"
-    return [f"{name}={value} must be at most {min(few.values())}: the chip has {of}{only}"]
+    counts = " and ".join(f"{count} {kind} cores" for kind, count in sorted(exceeded.items()))
+    hint = "" if owner or len(exceeded) == len(cores) else "; 'PHASE.cores' is for one phase"
+    return [f"{name}={value} must be at most {min(exceeded.values())}: the chip has {counts}{hint}"]
 
 
 def _without_cores(tiles: Mapping[str, int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A phase with every size decided, and what follows from it: nests, prices, schedule, buffer map."""
+"""Phase with every size decided, and the results of it: nests, prices, schedule, buffer map."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tilesim.timing.schedule import Scheduler
 
 @dataclass(frozen=True)
 class PhasePlan:
-    """A phase with all sizes decided.
+    """Phase with all sizes decided.
 
-    `sizes` binds dims, tiles and parts; `tiles` are those the plan chose, with the reasons.
+    `sizes` binds dims, tiles and parts; `tiles` are the sizes of the plan's tiles, `reasons` those of the choice.
     """
 
     phase: Phase
@@ -37,7 +37,7 @@ class PhasePlan:
 
     @functools.cached_property
     def homes(self) -> Mapping[Buffer, Home]:
-        """The buffer map."""
+        """Buffer map."""
         return place_buffers(self.phase, self.chip, self.sizes)
 
     @functools.cached_property
@@ -58,7 +58,7 @@ class PhasePlan:
 
     @functools.cached_property
     def rates(self) -> Rates:
-        """The rates of one core in global memory."""
+        """Rates of one core in global memory."""
         return rates(self.chip, self.phase, self.sizes, self.cores, self._share_traffic)
 
     @property
@@ -68,7 +68,7 @@ class PhasePlan:
 
     @functools.cached_property
     def costs(self) -> Costs:
-        """The prices of its instructions."""
+        """Prices of its instructions."""
         return Costs(self.chip, self.phase, self.rates, self.homes)
 
     @functools.cached_property
@@ -78,7 +78,7 @@ class PhasePlan:
 
     @functools.cached_property
     def scheduler(self) -> Scheduler:
-        """The schedule of its instructions at their prices."""
+        """Schedule of its instructions at their prices."""
         return Scheduler(self.phase, self.costs.cycles)
 
     @functools.cached_property
@@ -94,11 +94,11 @@ class PhasePlan:
     def shares(self) -> list[tuple[int, int, int]]:
         """(cycles, first core, cores) of every distinct share of the phase.
 
-        A schedule gives every pipe the whole rate of its direction, but reads and writes share the memory. So no share
-        ends before the memory has passed what all cores read and write, and of the time in which the longest pipe
-        waits for its next instruction only half can hide behind that. What other pipes do after its last one is not
-        counted: copies that the memory passes, and the vectors of a tile. Nor does it take longer than all its
-        instructions one after another.
+        A schedule gives every pipe the full rate of its direction, but reads and writes share the memory. So no share
+        ends before the memory has passed all reads and writes of all cores, plus half of the time in which the longest
+        pipe waits for its next instruction; the other half overlaps. Work of other pipes after the last instruction of
+        the longest one does not count as waiting: those are copies that the memory passes, and vectors of a tile. No
+        share takes longer than all its instructions one after another.
         """
         floor = self.rates.floor_cycles
         out = []
@@ -116,7 +116,7 @@ class PhasePlan:
 
     @property
     def slowest(self) -> Nest:
-        """The nest of the slowest core."""
+        """Nest of the slowest core."""
         return self.nests[self._last][0] if self.nests else ()
 
     @property
@@ -126,7 +126,7 @@ class PhasePlan:
 
     @functools.cached_property
     def _last(self) -> int:
-        """The place of the share that takes longest."""
+        """Index of the share that takes longest."""
         return max(range(len(self.shares)), key=lambda i: self.shares[i][0])
 
     @functools.cached_property
@@ -134,8 +134,13 @@ class PhasePlan:
         """Cycles that each pipe of the slowest core works."""
         return self.scheduler.busy(self.slowest)
 
+    @property
+    def longest_pipe_cycles(self) -> int:
+        """Cycles of the longest pipe of the first core, which no schedule beats; 0 if no core has work."""
+        return max(self.scheduler.busy(self.nests[0][0]).values(), default=0) if self.nests else 0
+
     def on(self, chip: Chip) -> PhasePlan:
-        """Return the same tiles on another chip; what rests on no changed parameter is not computed again."""
+        """Return the same tiles on another chip, with all results that rest on no changed parameter."""
         changed, names = self.chip.diff(chip).keys(), {"nests"}
         if changed.isdisjoint(capacities(self.phase)):
             names |= {"homes"}
@@ -146,18 +151,18 @@ class PhasePlan:
         return moved
 
     def used_bytes(self, memory: str) -> int:
-        """Bytes of a memory that buffers take."""
+        """Return the bytes of a memory up to the end of the last buffer."""
         return max((p.offset + p.bytes * p.slots for p in self.homes.values() if p.space == memory), default=0)
 
 
 def capacities(phase: Phase) -> frozenset[str]:
-    """Keys of the chip that the inequalities of a phase and the places of its buffers rest on."""
+    """Return the keys of the chip that the inequalities of a phase and the places of its buffers rest on."""
     return frozenset(key for memory in SPACES[phase.core_kind] for key in budget_parameters(phase.kernel, memory))
 
 
 @dataclass(frozen=True)
 class Portion:
-    """The part of an axis that one core gets: tiles, and their elements together."""
+    """Part of an axis that one core gets: number of tiles, and of elements in all of them."""
 
     tiles: int
     elements: int
@@ -165,7 +170,7 @@ class Portion:
 
 @dataclass(frozen=True)
 class CoreShare:
-    """Cores with equal work: `first_core` is one of them, `cycles` is what they take, `portions` go by loop."""
+    """Cores with equal work: index of the first, their number, cycles of each, portions by loop."""
 
     first_core: int
     cores: int
@@ -173,7 +178,7 @@ class CoreShare:
     portions: Mapping[str, Portion]
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data."""
+        """Return the fields as plain data."""
         return {
             "first_core": self.first_core,
             "cores": self.cores,
@@ -195,18 +200,18 @@ def core_shares(plan: PhasePlan) -> list[CoreShare]:
 
 
 def idle_share(plan: PhasePlan) -> float:
-    """The share of the chip's core time of a phase's kind in which a core has nothing to do while it runs: 0 to 1."""
+    """Return the idle share of the core time of all cores of its kind while a phase runs: 0 to 1."""
     cores = plan.chip.cores
-    whole = plan.cycles * (cores.cube if plan.phase.core_kind == "cube" else cores.vector)
-    return 1 - sum(cycles * count for cycles, _, count in plan.shares) / whole if whole else 0.0
+    core_cycles = plan.cycles * (cores.cube if plan.phase.core_kind == "cube" else cores.vector)
+    return 1 - sum(cycles * count for cycles, _, count in plan.shares) / core_cycles if core_cycles else 0.0
 
 
 def _portion(kinds: Kinds) -> Portion:
     tiles = elements = 0
     for kind in kinds:
         if len(kind) == 2:  # a pattern that repeats
-            inside = _portion(kind[1])
-            tiles, elements = tiles + kind[0] * inside.tiles, elements + kind[0] * inside.elements
+            pattern = _portion(kind[1])
+            tiles, elements = tiles + kind[0] * pattern.tiles, elements + kind[0] * pattern.elements
         else:
             tiles, elements = tiles + kind[0], elements + kind[0] * kind[1]
     return Portion(tiles, elements)

@@ -1,4 +1,4 @@
-"""A plan of one call on one chip: tile sizes, the split over cores, buffer map, workspace, the vendor's tiling data."""
+"""Plan of one call on one chip: tile sizes, the split over cores, buffer map, workspace, the vendor's tiling data."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     import networkx as nx
 
 WORKSPACE_ALIGN_BYTES = 512
-"""Workspace tensors start on it: the L2 line, and what the vendor recommends for copies."""
+"""Alignment of workspace tensors: the line of L2, and the vendor's recommendation for copies."""
 FIELD_BYTES = 8
-"""A field of tiling data is an integer of 64 bits. Source: the vendor's host code of both operators that have them."""
+"""Bytes of a field of tiling data, an integer of 64 bits. Source: the vendor's host code of operators that have it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """A kernel with every size decided. `workspace` maps its tensors to (offset, bytes), `by_hand` tiles to sizes."""
+    """Kernel with every size decided. `workspace` maps its tensors to (offset, bytes), `by_hand` tiles to sizes."""
 
     verdict: Verdict
     kernel: Kernel
@@ -50,36 +50,36 @@ class Plan(Shown):
     workspace: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     by_hand: Mapping[str, int] = field(default_factory=dict)
     by_rule: tuple[PhasePlan, ...] = ()
-    """The phases with the vendor's tiles, `phases` themselves without tiles by hand; empty without a public rule."""
+    """Phases with the vendor's tiles, equal to `phases` without tiles by hand; empty without a public rule."""
 
     @property
     def call(self) -> Call:
-        """The call that is planned."""
+        """Planned call."""
         return self.verdict.call
 
     @property
     def chip(self) -> Chip:
-        """The chip that it is planned for."""
+        """Chip of the plan."""
         return self.verdict.on
 
     @property
     def operator(self) -> Operator:
-        """The operator that is planned."""
+        """Operator of the call."""
         return self.call.operator
 
     @property
     def ok(self) -> bool:
-        """Whether its call fits."""
+        """True if the call fits."""
         return self.verdict.ok
 
     @property
     def status(self) -> Status | None:
-        """The status of the vendor's first call: success, or there would be no plan."""
+        """Status of the vendor's first call: success, since a call with another status has no plan."""
         return self.verdict.status
 
     @property
     def note(self) -> str:
-        """Remarks on the plan: the vendor launches what does not fit, or tiles it otherwise."""
+        """Remarks on the plan: the vendor launches a call that does not fit, or tiles it in another way."""
         remarks = [self.verdict.note]
         if not self.as_vendor:
             remarks.append(
@@ -89,13 +89,13 @@ class Plan(Shown):
 
     @functools.cached_property
     def vendor(self) -> VendorTiling | None:
-        """The vendor's tiling, None where its rule is not public."""
+        """Vendor's tiling, None if its rule is not public."""
         tiles = {name: size for p in self.by_rule for name, size in p.tiles.items()}
         return self.operator.tiling(self.call, self.chip, tiles) if self.operator.tiling else None
 
     @property
     def as_vendor(self) -> bool:
-        """Whether tiles and cores are the vendor's, or its rule is not public."""
+        """True if tiles and cores are the vendor's, or its rule is not public."""
         pairs = zip(self.phases, self.by_rule, strict=False)
         return self.vendor is None or all((a.tiles, a.cores) == (b.tiles, b.cores) for a, b in pairs)
 
@@ -119,12 +119,12 @@ class Plan(Shown):
 
     @property
     def tiling_key(self) -> int | None:
-        """The key by which the vendor picks a kernel, None as the fields are."""
+        """Key by which the vendor selects a kernel, None if `tiling_data` is."""
         return self.vendor.key if self.vendor and self.as_vendor else None
 
     @property
     def tiling_bytes(self) -> int:
-        """Bytes of tiling data that every core reads before it begins, as far as they are known: 8 for each field."""
+        """Bytes of tiling data that every core reads before it begins: 8 for each field, 0 if they are not known."""
         data = self.vendor.data if self.vendor else None
         return FIELD_BYTES * len(data) if data else self.kernel.tiling_bytes
 
@@ -139,19 +139,19 @@ class Plan(Shown):
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes that the first call asks for: the platform's own part and the tensors that phases hand on."""
+        """Bytes of workspace that the first call returns: the platform's part and the tensors between phases."""
         if self.vendor and self.vendor.workspace_bytes is not None:
             return self.vendor.workspace_bytes
         return self.chip.workspace.system_bytes + max((o + b for o, b in self.workspace.values()), default=0)
 
     @property
     def route(self) -> str:
-        """The kernels that run: "kernel" for the operator's own, else the word of the operator, such as "composite"."""
+        """Route of the kernel: "kernel" for the operator's own, else a word of the operator, such as "composite"."""
         return self.kernel.route
 
     @property
     def ub_used_bytes(self) -> int:
-        """Bytes of the unified buffer that the fullest phase uses, without what the operator keeps back."""
+        """Bytes of the unified buffer that the fullest phase uses, without reserves."""
         homes = [(b, h) for p in self.phases for b, h in p.homes.items() if h.space == "ub" and not b.pool]
         return max((home.offset + home.bytes * home.slots for _, home in homes), default=0)
 
@@ -160,8 +160,8 @@ class Plan(Shown):
         """Bytes of the unified buffer that the operator counts on."""
         if self.vendor and self.vendor.ub_available_bytes is not None:
             return self.vendor.ub_available_bytes
-        whole = budget(self.kernel, self.chip, "ub").bind(self.sizes)
-        return int(whole) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
+        available = budget(self.kernel, self.chip, "ub").bind(self.sizes)
+        return int(available) + sum(int(b.bytes.bind(self.sizes)) for b in self.kernel.statics)
 
     def on(self, chip: Chip) -> Plan:
         """Return the same tiles on a chip with other rates and latencies; its cores and memories must be the same."""
@@ -170,11 +170,11 @@ class Plan(Shown):
 
     @checked
     def graph(self, tiles: int | None = None) -> nx.DiGraph:
-        """Its copies and computations as a networkx graph; with `tiles`, so many tiles of every loop told apart."""
+        """Return its copies and computations as a networkx graph; `tiles` as of `stage_graph.graph`."""
         return graph(self, tiles)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data, under the names of the command line's --json."""
+        """Return all results as plain data, under the names of the command line's --json."""
         status = self.status
         return {
             "ok": self.ok,
@@ -212,12 +212,13 @@ def plan(
     tiles: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Plan:
-    """The plan of a call, as `check` takes it.
+    """Return the plan of a call, as `check` takes it.
 
-    `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, on top
-    of what the operator's vendor fixes. Raises BadInput as `check` does, and Unsupported, Refused or DoesNotFit, each
-    with its `verdict`, for a call that the vendor's first call turns down. A call that does not fit although the vendor
-    takes it is planned as the vendor does; its verdict says so. Raises BadOperator for a kernel that leaves a tensor.
+    `tiles` fixes tile sizes ("rows", or "gate backward.rows" for one phase) and the number of "cores" by hand, in
+    addition to the tiles that the vendor fixes. A call that does not fit but that the vendor launches has a plan with
+    the vendor's tiles; its verdict says so. Raises BadInput as `check` does; Unsupported, Refused or DoesNotFit, each
+    with its `verdict`, for a call that the vendor's first call refuses; BadOperator for a kernel that accesses elements
+    outside of a tensor.
     """
     operator = load_operator(op)
     call = bind(operator, given, dtype=dtype, **options)
@@ -227,7 +228,7 @@ def plan(
 def plan_of(
     verdict: Verdict, tiles: Mapping[str, int] | None = None, *, kept: Mapping[Phase, PhasePlan] = MappingProxyType({})
 ) -> Plan:
-    """Return the plan of a call that is judged, with phases that are `kept` from another plan of the same kernel.
+    """Return the plan of a verdict, with phases that are `kept` from another plan of the same kernel.
 
     Raises what `plan` raises.
     """
@@ -265,8 +266,8 @@ def _phases(
         planned = kept.get(phase)
         if planned is None or not sizes.items() <= planned.sizes.items():
             make = cube_plan if phase.core_kind == "cube" else vector_plan
-            of = [limit for limit in limits if limit.phase == phase.name]
-            planned = make(phase, sizes, verdict.on, of, of_phase(phase, {**rule, **by_hand}))
+            of_this = [limit for limit in limits if limit.phase == phase.name]
+            planned = make(phase, sizes, verdict.on, of_this, of_phase(phase, {**rule, **by_hand}))
             refuse_outside(phase, planned.sizes)
             hand = of_phase(phase, by_hand)
             reasons = {n: "by hand" if n in hand else why for n, why in planned.reasons.items()}

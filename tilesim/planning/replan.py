@@ -1,4 +1,4 @@
-"""A plan of the same call on a changed chip, made from the one that there is: what the change does not touch stays."""
+"""Plan of the same call on a changed chip, from an existing plan: phases that the change does not affect stay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def replan_of(verdict: Verdict, base: Plan) -> Plan:
     """Return the plan of a verdict that differs from that of `base` in its chip alone.
 
     Tiles by hand are those of `base`, and the plan is the one that `plan_of` makes; phases whose tiles and cycles rest
-    on no changed parameter are kept, with all that has been computed of them. Raises what `plan_of` raises.
+    on no changed parameter are kept, with all their computed results. Raises what `plan_of` raises.
     """
     kept: dict[Phase, PhasePlan] = {}
     if _tiled_alike(base, verdict.on):
@@ -28,7 +28,7 @@ def replan_of(verdict: Verdict, base: Plan) -> Plan:
 
 
 def reprice_of(base: Plan, chip: Chip) -> Plan | None:
-    """Return the tiles of `base` on another chip, None where the chip has other tiles to choose from."""
+    """Return the tiles of `base` on another chip, None if tiles of another size could be chosen there."""
     tiling_parameters = {key for phase in base.phases for key in phase.tiling_parameters}
     if not _tiled_alike(base, chip) or not base.chip.diff(chip).keys().isdisjoint(tiling_parameters):
         return None
@@ -36,7 +36,7 @@ def reprice_of(base: Plan, chip: Chip) -> Plan | None:
 
 
 def _tiled_alike(base: Plan, chip: Chip) -> bool:
-    """Return whether a chip runs the kernel of a plan, with the tiles that the vendor fixes in it."""
+    """Return True if a chip runs the kernel of a plan, with the tiles that the vendor fixes in it."""
     call = base.call
     alike = call.operator.tiles(call, chip) == call.operator.tiles(call, base.chip)
     return alike and kernel_of(call, chip) is base.kernel

@@ -1,7 +1,7 @@
-"""The stages of a plan as a graph: copies and computations are nodes, what flows between them in memory are edges.
+"""Stages of a plan as a graph: copies and computations are nodes, the data between them in memory are edges.
 
-One node stands for an instruction of one full tile, so the graph has no cycles; with `tiles=N` the first N tiles of
-every loop are told apart, and edges say too which slot a stage waits for.
+One node stands for an instruction of one full tile, so the graph has no cycles; with `tiles=N` each of the first N
+tiles of every loop has its own nodes, and edges also give the slot that a stage waits for.
 """
 
 from __future__ import annotations
@@ -25,50 +25,50 @@ if TYPE_CHECKING:
     import networkx as nx
 
 KINDS = ("input", "copy-in", "copy", "compute", "cube", "copy-out", "output")
-"""What a node can be: a tensor at either end, or a stage between."""
+"""Kinds of nodes: a tensor at either end, or a stage between."""
 
 
 class PlannedKernel(Protocol):
-    """What a graph is made from: a plan."""
+    """Protocol of a plan, from which a graph is made."""
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that is planned."""
+        """Planned kernel."""
 
     @property
     def chip(self) -> Chip:
-        """The chip that it is planned for."""
+        """Chip of the plan."""
 
     @property
     def phases(self) -> Sequence[PhasePlan]:
-        """Its phases in order."""
+        """Phases in order."""
 
 
 def graph(plan: PlannedKernel, tiles: int | None = None) -> nx.DiGraph:
-    """The graph of a plan.
+    """Return the graph of a plan.
 
-    Nodes carry kind (one of KINDS), phase, core_kind, op, pipe, memory (where the result goes), name (what is written),
-    shape, dtype, cycles and bytes of one execution, times (executions on the slowest core), loop (the loops around,
-    outer first), tile and where; inputs and outputs are nodes too, without a phase. Edges carry kind ("data", "slot",
-    or "workspace" between phases), name (the buffer or tensor), memory and bytes. With `tiles`, only so many tiles of
+    Nodes carry kind (one of KINDS), phase, core_kind, op, pipe, memory and name of the written buffer or tensor, shape,
+    dtype, cycles and bytes of one execution, times (executions on the slowest core), loop (the loops around, outer
+    first), tile and where; inputs and outputs are nodes too, without a phase. Edges carry kind ("data", "slot",
+    or "workspace" between phases), name (the buffer or tensor), memory and bytes. With `tiles`, the first tiles of
     every loop, each apart.
     """
     import networkx  # noqa: PLC0415, ICN001 - slow to import, and few need it
 
-    made: nx.DiGraph = networkx.DiGraph(operator=plan.kernel.name, chip=plan.chip.name)
+    stages: nx.DiGraph = networkx.DiGraph(operator=plan.kernel.name, chip=plan.chip.name)
     stores: dict[str, list[tuple[str, str]]] = {}
-    for one in plan.phases:
-        _Stages(made, one, stores, tiles).add()
-    return made
+    for phase in plan.phases:
+        _Stages(stages, phase, stores, tiles).add()
+    return stages
 
 
 class _Stages:
-    """Adds the stages of one phase to a graph. `stores` has the (phase, node) that wrote each tensor last."""
+    """Stages of one phase, which `add` adds to a graph. `stores` has the (phase, node) that wrote each tensor last."""
 
     def __init__(
-        self, made: nx.DiGraph, plan: PhasePlan, stores: dict[str, list[tuple[str, str]]], tiles: int | None
+        self, graph: nx.DiGraph, plan: PhasePlan, stores: dict[str, list[tuple[str, str]]], tiles: int | None
     ) -> None:
-        self.made, self.plan, self.stores, self.tiles = made, plan, stores, tiles
+        self.graph, self.plan, self.stores, self.tiles = graph, plan, stores, tiles
         self.name = plan.phase.name
         self.number = {instr: i for i, instr in enumerate(plan.phase.instructions())}
         self.loops = {n: " > ".join(loop.name for loop in around) for n, around in walk(plan.phase.body)}
@@ -79,22 +79,22 @@ class _Stages:
 
     def add(self) -> None:
         """Add all stages and edges."""
-        seen: set[Instr] = set()
+        added: set[Instr] = set()
         for item, place in tour(self.plan.slowest, first(self.tiles or 1)):
-            if isinstance(item, TileRun) or (self.tiles is None and item.instr in seen):
+            if isinstance(item, TileRun) or (self.tiles is None and item.instr in added):
                 continue
-            seen.add(item.instr)
+            added.add(item.instr)
             tile = ", ".join(f"{loop} {number}" for loop, number in place)
             self._stage(item, tile if self.tiles is not None else "")
         for tensor, nodes in self.wrote.items():
-            kept = [] if tensor in self.read else self.stores.get(tensor, [])
-            self.stores[tensor] = [*kept, *((self.name, node) for node in nodes.values())]
+            earlier = [] if tensor in self.read else self.stores.get(tensor, [])
+            self.stores[tensor] = [*earlier, *((self.name, node) for node in nodes.values())]
 
     def _stage(self, item: Step, tile: str) -> None:
         instr = item.instr
         node = f"{self.name} / {self.number[instr]} {instr.op} {instr.dst.base.name}{f' / {tile}' if tile else ''}"
         shape = [int(s.bind(item.sizes)) for s in instr.dst.shape]
-        self.made.add_node(
+        self.graph.add_node(
             node,
             kind=kind_of(instr),
             phase=self.name,
@@ -112,20 +112,21 @@ class _Stages:
             tile=tile,
             where=instr.where,
         )
-        for found in self.flow.add(instr, node):
-            self._depend(found, node, instr, item.sizes)
+        for dependency in self.flow.add(instr, node):
+            self._depend(dependency, node, instr, item.sizes)
         source = instr.src[0] if instr.src else None
         if isinstance(source, View) and isinstance(source.base, Tensor):
             self._load(source.base, node, item)
         if isinstance(instr.dst.base, Tensor):
             self._store(instr.dst.base, node, item)
 
-    def _depend(self, found: Dependency[str], node: str, instr: Instr, sizes: Sizes) -> None:
-        if found.kind == "slot" and self.tiles is None:
+    def _depend(self, dependency: Dependency[str], node: str, instr: Instr, sizes: Sizes) -> None:
+        if dependency.kind == "slot" and self.tiles is None:
             return
-        seen = next((v for v in instr.reads() if v.base is found.buffer), instr.dst)
-        size = view_bytes(seen, sizes) if found.kind == "data" else 0
-        self._edge(found.source, node, found.kind, found.buffer.name, found.buffer.space, size)
+        buffer = dependency.buffer
+        view = next((v for v in instr.reads() if v.base is buffer), instr.dst)
+        size = view_bytes(view, sizes) if dependency.kind == "data" else 0
+        self._edge(dependency.source, node, dependency.kind, buffer.name, buffer.space, size)
 
     def _load(self, tensor: Tensor, node: str, item: Step) -> None:
         size = bursts(item).total_bytes
@@ -142,9 +143,9 @@ class _Stages:
             self._edge(node, self._end(tensor, "output"), "data", tensor.name, "gm", bursts(item).total_bytes)
 
     def _end(self, tensor: Tensor, kind: str) -> str:
-        """The node of an input or output; an output of a composite that a later phase reads is no input."""
-        whole = self.plan.phase.kernel.tensors.get(tensor.name) or tensor
-        self.made.add_node(
+        """Add the node of an input or output and return its name."""
+        recorded = self.plan.phase.kernel.tensors.get(tensor.name) or tensor
+        self.graph.add_node(
             tensor.name,
             kind=kind,
             phase="",
@@ -153,10 +154,10 @@ class _Stages:
             pipe="",
             memory="gm",
             name=tensor.name,
-            shape="x".join(str(s.bind(self.plan.sizes)) for s in whole.shape) or "1",
-            dtype=whole.dtype,
+            shape="x".join(str(s.bind(self.plan.sizes)) for s in recorded.shape) or "1",
+            dtype=recorded.dtype,
             cycles=0,
-            bytes=tensor_bytes(whole, self.plan.sizes),
+            bytes=tensor_bytes(recorded, self.plan.sizes),
             times=1,
             loop="",
             tile="",
@@ -165,16 +166,16 @@ class _Stages:
         return tensor.name
 
     def _edge(self, source: str, target: str, kind: str, name: str, memory: str, size: int) -> None:
-        """Add an edge; two buffers between the same stages are one edge, and data says more than a slot."""
-        old = self.made.edges.get((source, target))
+        """Add an edge; two buffers between the same stages share one edge, and data replaces a slot."""
+        old = self.graph.edges.get((source, target))
         if old is None or (old["kind"] == "slot" and kind != "slot"):
-            self.made.add_edge(source, target, kind=kind, name=name, memory=memory, bytes=size)
+            self.graph.add_edge(source, target, kind=kind, name=name, memory=memory, bytes=size)
         elif kind == old["kind"] and name not in old["name"].split(", "):
             old.update(name=f"{old['name']}, {name}", bytes=old["bytes"] + size)
 
 
 def kind_of(instr: Instr) -> str:
-    """What a stage does: one of KINDS."""
+    """Return the kind of a stage: one of KINDS."""
     if instr.op in COPIES:
         source, target = instr.route
         return "copy-in" if source == "gm" else "copy-out" if target == "gm" else "copy"
@@ -182,7 +183,7 @@ def kind_of(instr: Instr) -> str:
 
 
 def executions(nest: Nest) -> dict[Instr, int]:
-    """How often a nest executes each instruction."""
+    """Return the number of times that a nest executes each instruction."""
     out: dict[Instr, int] = {}
     for item in nest:
         part = {item.instr: 1} if isinstance(item, Step) else executions(item.body)
@@ -192,6 +193,6 @@ def executions(nest: Nest) -> dict[Instr, int]:
     return out
 
 
-def view_bytes(seen: View, sizes: Sizes) -> int:
-    """Bytes of the elements of a view."""
-    return math.prod((int(size.bind(sizes)) for size in seen.sizes), start=dtypes.itemsize(seen.dtype))
+def view_bytes(view: View, sizes: Sizes) -> int:
+    """Return the bytes of the elements of a view."""
+    return math.prod((int(size.bind(sizes)) for size in view.sizes), start=dtypes.itemsize(view.dtype))

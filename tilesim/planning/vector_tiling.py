@@ -29,10 +29,10 @@ def vector_plan(
         longest = max((_longest_share(loop, sizes, available) for loop in users), default=1)
         cap = longest
         if tile.cap is not None:
-            of_chip = {"vector_cores": available}
+            chip_values = {"vector_cores": available}
             if "copy_bytes" in tile.cap.names():
-                of_chip["copy_bytes"] = parameters.whole("tiling.copy_bytes")
-            cap = max(1, min(longest, int(tile.cap.bind({**sizes, **of_chip}))))
+                chip_values["copy_bytes"] = parameters.whole("tiling.copy_bytes")
+            cap = max(1, min(longest, int(tile.cap.bind({**sizes, **chip_values}))))
         cap = max(-(-cap // tile.multiple_of) * tile.multiple_of, tile.smallest)  # alignments rely on it
         if tile.name in wanted:
             tiles[tile.name], reasons[tile.name] = wanted[tile.name], "given"

@@ -1,4 +1,4 @@
-"""How long a plan takes, why, and what that rests on: the timeline, its events, counts, bounds and sources.
+"""Time of a plan: the timeline, its events, instruction counts, bounds, and the sources of its parameters.
 
 Results are numbers and records. Their presentation is render's.
 """

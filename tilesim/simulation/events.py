@@ -1,7 +1,7 @@
-"""What happens when: the instructions of one core of a phase with start and end, whole or in windows.
+"""Events: the instructions of one core of a phase with start and end, all of them or those in windows.
 
-Tiles between two windows are passed over by powers of their matrix, so a window in the middle of millions of tiles
-costs no more than one at the start, and its times are exactly those of the plain schedule.
+Powers of matrices skip the tiles between two windows, so a window in the middle of millions of tiles costs no more than
+one at the start, and its times are exactly those of the plain schedule.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from tilesim.timing.schedule import step
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One executed instruction. Cycles are core cycles from the start of its phase."""
+    """Executed instruction. Cycles are core cycles from the start of its phase."""
 
     number: int
-    """Its place among the events that were asked for."""
+    """Index among the requested events."""
     phase: str
     core: int
     pipe: str
     op: str
     text: str
-    """The instruction as recorded."""
+    """Instruction as recorded."""
     start_cycles: int
     end_cycles: int
     bytes: int
-    """Of a copy, what it moves; of another instruction, what it passes of its widest operand."""
+    """Bytes that a copy moves, or that another instruction passes of its widest operand."""
     buffers: tuple[str, ...]
-    """The on-chip buffers that it touches, the one that it writes first."""
+    """On-chip buffers that it touches, the written one first."""
     fresh: bool
-    """Whether it takes the next slot of the buffer that it writes."""
+    """True if it takes the next slot of the buffer that it writes."""
     where: str
     """file:line of the operator's author."""
     tile: Place
     """(loop, number of the tile on this core) of the loops around it, outer first."""
     depends: tuple[int, ...]
-    """The events that it had to wait for on other pipes, by number; those that a window left out are not among them."""
+    """Numbers of the events on other pipes that it depends on, without those outside of the windows."""
     waits_for: str
-    """What kept it from starting when its pipe was free: "x" (its data) or "slot of x"; empty if nothing did."""
+    """Cause of its wait while its pipe was free: "x" (its data) or "slot of x"; "" if it did not wait."""
     waited_cycles: int
-    """How long its pipe was free before it began."""
+    """Cycles that its pipe was free before it began."""
 
     @property
     def cycles(self) -> int:
-        """How long it holds its pipe."""
+        """Cycles that it holds its pipe."""
         return self.end_cycles - self.start_cycles
 
 
 def nest_of(plan: PhasePlan, core: int) -> Nest:
-    """What one core of a phase runs; nothing if the phase does not use it."""
+    """Return the nest of one core of a phase; empty if the phase does not use the core."""
     if not 0 <= core < plan.cores:
         return ()
     known = next((nest for nest, leader, _ in plan.nests if leader == core), None)
@@ -64,12 +64,15 @@ def nest_of(plan: PhasePlan, core: int) -> Nest:
 
 
 def event_count(plan: PhasePlan, core: int = 0, tiles: int | None = None) -> int:
-    """How many events `phase_events` has, without making them."""
+    """Return the number of events of `phase_events` without making them."""
     return count(nest_of(plan, core), everything if tiles is None else windows(tiles))
 
 
 def widest(pairs: Sequence[tuple[PhasePlan, int]], most: int) -> int | None:
-    """The most tiles for which pairs of (phase, core) have no more than `most` events; at least 1, None for all."""
+    """Return the largest number of tiles for which (phase, core) pairs have at most `most` events, at least 1.
+
+    None stands for all tiles.
+    """
 
     def size(tiles: int | None) -> int:
         return sum(event_count(plan, core, tiles) for plan, core in pairs)
@@ -83,9 +86,9 @@ def widest(pairs: Sequence[tuple[PhasePlan, int]], most: int) -> int | None:
 
 
 def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, number: int = 0) -> Iterator[Event]:
-    """The events of one core in program order, numbered from `number`.
+    """Yield the events of one core in program order, numbered from `number`.
 
-    With `tiles`, only so many tiles of every loop at its start, in its middle and at its end, and its tail.
+    With `tiles`, only that many tiles of every loop at its start, in its middle and at its end, and its tail.
     """
     scheduler = plan.scheduler
     state = [0] * scheduler.length
@@ -101,8 +104,8 @@ def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, numbe
         pipe_free = state[timed.pipe]
         end = step(state, timed, max)
         start = end - timed.cycles
-        found = [d for d in flow.add(instr, number) if ends[d.source][0] != instr.pipe]
-        held = [d for d in found if start > pipe_free and ends[d.source][1] == start]
+        awaited = [d for d in flow.add(instr, number) if ends[d.source][0] != instr.pipe]
+        last = [d for d in awaited if start > pipe_free and ends[d.source][1] == start]
         ends[number] = (instr.pipe, end)
         yield Event(
             number=number,
@@ -118,17 +121,17 @@ def phase_events(plan: PhasePlan, core: int = 0, tiles: int | None = None, numbe
             fresh=instr.fresh,
             where=instr.where,
             tile=place,
-            depends=tuple(sorted({d.source for d in found})),
-            waits_for=_waits(instr, held[0] if held else None) if start > pipe_free else "",
+            depends=tuple(sorted({d.source for d in awaited})),
+            waits_for=_cause(instr, last[0] if last else None) if start > pipe_free else "",
             waited_cycles=start - pipe_free,
         )
         number += 1
 
 
-def _waits(instr: Instr, held: Dependency[int] | None) -> str:
-    """What an instruction waited for: the dependency that ended when it began, else the slot that it takes."""
-    if held is not None:
-        return held.buffer.name if held.kind == "data" else f"slot of {held.buffer.name}"
+def _cause(instr: Instr, last: Dependency[int] | None) -> str:
+    """Return the cause of a wait: the dependency that ended when the instruction began, else the slot that it takes."""
+    if last is not None:
+        return last.buffer.name if last.kind == "data" else f"slot of {last.buffer.name}"
     return f"slot of {instr.dst.base.name}" if instr.fresh else ""
 
 

@@ -1,4 +1,4 @@
-"""What one fused kernel would save where the vendor composes an operator of several launches."""
+"""Saving of one fused kernel over a composite of several launches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tilesim.planning.plan import Plan, plan_of
 from tilesim.simulation.timeline import timeline_of
 
 COMPOSITE: Final = "composite"
-"""The route of a plan of several launches."""
+"""Route of a plan of several launches."""
 
 
 @dataclass(frozen=True)
 class RouteCost:
-    """What a route takes: core cycles, time with launches, bytes of global memory read and written, launches."""
+    """Cost of a route: core cycles, time with launches [us], bytes of global memory read and written, launches."""
 
     cycles: int
     time_us: float
@@ -26,7 +26,7 @@ class RouteCost:
     launches: int
 
     def __sub__(self, other: RouteCost) -> RouteCost:
-        """What this takes more than another."""
+        """Return the difference of two costs."""
         return RouteCost(
             self.cycles - other.cycles,
             self.time_us - other.time_us,
@@ -35,13 +35,13 @@ class RouteCost:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain data."""
+        """Return the fields as plain data."""
         return {**vars(self), "time_us": round(self.time_us, 6)}
 
 
 @dataclass(frozen=True)
 class Saving:
-    """The composite that runs, and the fused kernel that could."""
+    """Costs of the composite that runs and of the fused kernel in its place."""
 
     composite: RouteCost
     fused: RouteCost
@@ -49,22 +49,22 @@ class Saving:
 
     @property
     def saved(self) -> RouteCost:
-        """What the composite takes more than the kernel."""
+        """Cost of the composite less that of the kernel."""
         return self.composite - self.fused
 
     def to_json(self) -> dict[str, Any]:
-        """All three as plain data."""
+        """Return all three costs as plain data."""
         return {name: getattr(self, name).to_json() for name in ("composite", "fused", "saved")}
 
 
 @checked
 def fusion_saving(plan: Plan) -> Saving:
-    """What the operator's own kernel would save on the chip of a composite's plan, by the kernel's own tiling rule.
+    """Return the saving of the operator's fused kernel on the chip of a composite's plan, tiled by the kernel's rule.
 
     The kernel is planned and timed as on a chip that has it, its values between load and store in registers. A chip
     before arch 3510 has no such registers: there a kernel would keep them in the unified buffer, in smaller tiles.
-    Raises BadInput for a plan that is no composite or has no fused kernel in its dtype; Refused where the kernel's
-    tiling refuses the shape.
+    Raises BadInput for a plan that is not a composite or has no fused kernel in its dtype; Refused if the tiling of the
+    kernel refuses the shape.
     """
     call, fused = plan.call, plan.operator.fused
     if plan.route != COMPOSITE or fused is None:
@@ -78,7 +78,7 @@ def fusion_saving(plan: Plan) -> Saving:
 
 
 def fusing_json(plan: Plan) -> dict[str, Any] | None:
-    """Both routes and what is saved as plain data, None where there is no composite or nothing to fuse into."""
+    """Return both costs and the saving as plain data, None without a composite or without a fused kernel."""
     try:
         return fusion_saving(plan).to_json() if plan.route == COMPOSITE else None
     except TilesimError:

@@ -1,4 +1,4 @@
-"""What passes from a call to the first instruction: the launch itself, and the cores reading the tiling data."""
+"""Time from a call to the first instruction: the launch, and the reading of the tiling data by the cores."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from tilesim.planning.plan import Plan
 from tilesim.timing.parameters import Parameters
 
 LAUNCH = "launch"
-"""The table of what a launch takes whose operator has no fixed time of its own."""
+"""Table of the launch of an operator without a fixed time."""
 LINE_BYTES = 64
-"""What the scalar unit reads of global memory at a time. Source: vendor's document of DataCacheCleanAndInvalid."""
+"""Bytes that the scalar unit reads from global memory at a time. Source: vendor's DataCacheCleanAndInvalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """The launches of a plan."""
+    """Launches of a plan."""
 
     table: str
-    """Of the chip, that they are from: "launch", or "kernels.<operator>" where the kernel has its own fixed time."""
+    """Table of the chip: "launch", or "kernels.<operator>" if the kernel has a fixed time."""
     each_us: tuple[float, ...]
-    """The time of each, in order, the tiling data included."""
+    """Time of each launch in order, the tiling data included."""
     tiling_us: float
-    """What each takes to read its tiling data; 0 where a fixed time has it, or where their size is not known."""
+    """Time of each launch to read its tiling data; 0 if a fixed time includes it, or if their size is not known."""
     parameters: tuple[str, ...]
     """Keys of the chip that the times rest on."""
 
     @property
     def total_us(self) -> float:
-        """The time of all."""
+        """Time of all launches."""
         return sum(self.each_us)
 
     @property
     def source(self) -> str:
-        """What they are from, short."""
+        """Source of the times in a few words."""
         if self.table != LAUNCH:
             return f"{self.table}.fixed_us"
         reading = f"; {self.tiling_us:.1f} us of it to read the tiling data" if self.tiling_us else ""
-        return f"the chip's launch figures{reading}"
+        return f"the chip's launch parameters{reading}"
 
 
 def launches(plan: Plan, *, library: bool = True) -> Launches:
-    """The launches of a plan; without `library` by the chip's launch table for every operator, as a sample has it."""
+    """Return the launches of a plan; without `library`, by the launch table of the chip whatever the operator."""
     parameters = Parameters(plan.chip)
     entry = library_entry(plan.chip, plan.operator) if library and plan.phases and not plan.kernel.launches else ""
     if entry:
         table = f"kernels.{entry}"
         return Launches(table, (parameters[f"{table}.fixed_us"],), 0.0, parameters.keys)
     blocks = [phase.cores for phase in plan.phases] if plan.kernel.launches else [plan.block_dim][: len(plan.phases)]
-    alone = [launch_us(parameters, count) for count in blocks]
+    launch_times = [launch_us(parameters, count) for count in blocks]
     tiling_us = _tiling_us(plan, parameters)
-    return Launches(LAUNCH, tuple(us + tiling_us for us in alone), tiling_us, parameters.keys)
+    return Launches(LAUNCH, tuple(us + tiling_us for us in launch_times), tiling_us, parameters.keys)
 
 
 def library_entry(chip: Chip, op: Operator) -> str:
@@ -66,15 +66,15 @@ def library_entry(chip: Chip, op: Operator) -> str:
 
 
 def launch_us(parameters: Parameters, blocks: int) -> float:
-    """Microseconds of the launch of so many blocks by the chip's launch table."""
+    """Return the microseconds of the launch of `blocks` blocks by the chip's launch table."""
     return parameters["launch.base_us"] + parameters["launch.block_us"] * max(blocks - 1, 0)
 
 
 def _tiling_us(plan: Plan, parameters: Parameters) -> float:
-    """Microseconds in which a core reads its tiling data.
+    """Return the microseconds in which a core reads its tiling data.
 
-    Every line waits as long as a copy of the first phase's cores does, which is a guess: nobody published how long the
-    scalar unit waits.
+    Every line has the latency of a copy of the first phase's cores, which is a guess: the latency of the scalar unit is
+    not published.
     """
     lines = -(-plan.tiling_bytes // LINE_BYTES)
     if not lines:

@@ -1,4 +1,4 @@
-"""The roofline of a plan: operations a byte against operations a second, under what memory and cores can do.
+"""Roofline of a plan: operations a byte against operations a second, under the roofs of memories and cores.
 
 An operation of a vector core is one element of one vector instruction, of a cube core a multiply or an add. Bytes are
 those that copies move between global memory and the cores, so repeated reads count again: they may come from the cache.
@@ -21,24 +21,24 @@ from tilesim.timing.cost import MACS
 from tilesim.timing.parameters import Parameters
 
 ELEMENT_BYTES = 4
-"""The vector roof is for elements of 4 bytes."""
+"""Bytes of the elements of the vector roof."""
 
 
 @dataclass(frozen=True)
 class Roof:
-    """What nothing exceeds: bytes a second of a memory, or operations a second of all cores of a kind."""
+    """Upper bound: bytes a second of a memory, or operations a second of all cores of a kind."""
 
     name: str
     core_kind: str
-    """Empty for a memory."""
+    """Kind of the cores, "" for a memory."""
     per_s: float
     keys: tuple[str, ...]
-    """Keys of the chip that it is made of."""
+    """Keys of the chip that it rests on."""
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One phase under the roofs."""
+    """Phase under the roofs."""
 
     phase: str
     core_kind: str
@@ -48,7 +48,7 @@ class RooflinePoint:
 
     @property
     def intensity(self) -> float:
-        """Operations a byte; infinite where nothing is moved."""
+        """Operations a byte; infinite if no byte moves."""
         return self.operations / self.bytes if self.bytes else math.inf
 
     @property
@@ -59,19 +59,19 @@ class RooflinePoint:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The roofs of a chip, and the phases of a plan that compute and move something."""
+    """Roofs of a chip, and the phases of a plan that compute and move data."""
 
     roofs: tuple[Roof, ...]
     points: tuple[RooflinePoint, ...]
 
     def ceiling(self, point: RooflinePoint) -> float:
-        """Operations a second that the phase could reach at its intensity, from global memory without the cache."""
+        """Return the operations a second that a phase can reach at its intensity from global memory."""
         compute = [r.per_s for r in self.roofs if r.core_kind == point.core_kind]
         memory = next(r.per_s for r in self.roofs if not r.core_kind)
         return min([*compute, memory * point.intensity])
 
     def to_json(self) -> dict[str, Any]:
-        """Roofs and points as plain data."""
+        """Return roofs and points as plain data."""
         return {
             "roofs": [{"name": r.name, "core_kind": r.core_kind, "per_s": r.per_s, "keys": r.keys} for r in self.roofs],
             "points": [
@@ -90,7 +90,7 @@ class Roofline:
 
 
 def roofline(timeline: Timeline) -> Roofline:
-    """The roofs and points of a plan with its times."""
+    """Return the roofs and points of a plan with its times."""
     plans = timeline.plan.phases
     kinds = dict.fromkeys(p.phase.core_kind for p in plans)
     roofs = [
@@ -99,19 +99,19 @@ def roofline(timeline: Timeline) -> Roofline:
         *(_vector_roof(timeline.plan) if kind == "vector" else _cube_roof(timeline.plan) for kind in kinds),
     ]
     points = [
-        RooflinePoint(one.phase.name, one.phase.core_kind, operations(one), one.traffic.bytes, spent.time_us)
-        for one, spent in zip(plans, timeline.phases, strict=True)
+        RooflinePoint(p.phase.name, p.phase.core_kind, operations(p), p.traffic.bytes, phase_time.time_us)
+        for p, phase_time in zip(plans, timeline.phases, strict=True)
     ]
     return Roofline(tuple(roofs), tuple(p for p in points if p.operations and p.bytes and p.time_us))
 
 
 def operations(plan: PhasePlan) -> int:
-    """Operations of a phase, of all cores."""
+    """Return the operations of a phase on all cores."""
     return sum(_work(step) * times for nest, _, cores in plan.nests for step, times in executed(nest, cores))
 
 
 def _work(step: Step) -> int:
-    """Operations of one instruction."""
+    """Return the operations of one instruction."""
     instr = step.instr
     if instr.pipe == "v":
         shapes = [instr.dst.shape, *(s.shape for s in instr.src if isinstance(s, View))]
@@ -124,13 +124,13 @@ def _work(step: Step) -> int:
 
 
 def _memory_roof(name: str, chip: Chip, key: str) -> Roof:
-    """The roof of a memory, at the rate that a parameter of the chip states."""
+    """Return the roof of a memory, at the rate that a parameter of the chip states."""
     parameters = Parameters(chip)
     return Roof(name, "", parameters[key], parameters.keys)
 
 
 def _vector_roof(plan: Plan) -> Roof:
-    """All vector cores at their best: one vector a cycle."""
+    """Return the roof of all vector cores, each with one vector a cycle."""
     parameters = Parameters(plan.chip)
     per_s = parameters["cores.vector"] * parameters["clock.vector_hz"]
     return Roof(
@@ -139,7 +139,7 @@ def _vector_roof(plan: Plan) -> Roof:
 
 
 def _cube_roof(plan: Plan) -> Roof:
-    """All cube cores at the rate of the plan's dtype, a multiply and an add counted apart."""
+    """Return the roof of all cube cores at the rate of the plan's dtype; a multiply-add counts as two operations."""
     parameters = Parameters(plan.chip)
     per_s = 2 * parameters["cores.cube"] * parameters["clock.cube_hz"]
     rate = MACS.get(dtypes.itemsize(plan.kernel.dtype), "macs_per_cycle_32bit")

@@ -1,4 +1,4 @@
-"""The time that a plan takes: cycles and microseconds by phase and pipe, what bounds them, the events behind them."""
+"""Time of a plan: cycles and microseconds by phase and pipe, their bounds, the events behind them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tilesim.simulation.events import Event, phase_events, widest
 from tilesim.simulation.launch import LAUNCH, Launches, launches
 
 LATENCY_SHARE = 1.15
-"""A phase that takes so many times its longest pipe is bound by waiting, not by the pipe."""
+"""Ratio of a phase to its longest pipe above which waiting bounds the phase, not the pipe."""
 SAMPLE = 1500
-"""Instructions that a sample of a phase has at most: some tens of milliseconds."""
+"""Most instructions in a sample of a phase, which takes some tens of milliseconds."""
 SECONDARY = ("fitted", "guess", "override")
-"""What a figure can rest on that a result has to mention."""
-WORDS = {"fitted": "fits", "guess": "guesses", "override": "figures set by hand"}
+"""Statuses of parameters that a result has to mention."""
+WORDS = {"fitted": "fits", "guess": "guesses", "override": "parameters set by hand"}
 
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """The time of one phase. Cycles are those of its slowest core; bytes are of all cores, in global memory."""
+    """Time of one phase. Cycles are those of its slowest core; bytes are of all cores, in global memory."""
 
     name: str
     core_kind: str
@@ -38,7 +38,7 @@ class PhaseTime:
     start_us: float
     time_us: float
     makespan_cycles: int
-    """Of `cycles`, what the schedule of the slowest core takes with a direction of global memory to itself."""
+    """Cycles of the schedule of the slowest core, in which reads and writes do not share global memory."""
     busy_cycles: dict[str, int]
     """Cycles that each pipe of the slowest core works."""
     shares: tuple[tuple[int, int], ...]
@@ -52,15 +52,15 @@ class PhaseTime:
 
     @property
     def longest(self) -> tuple[str, int]:
-        """The pipe that works most, and its cycles."""
+        """Pipe that works most, and its cycles."""
         return max(self.busy_cycles.items(), key=lambda item: item[1], default=("", 0))
 
     @property
     def bound(self) -> str:
-        """What bounds it: its longest pipe if it takes hardly more than that, else what makes it longer.
+        """Bound of the phase: its longest pipe if the phase takes at most LATENCY_SHARE times its cycles.
 
-        That is "latency: slots/dependencies" where the pipes wait for each other, or "global memory" where reads and
-        writes of all cores together take longer than those of one direction; "nothing" if there is no work.
+        Else "latency: slots/dependencies" if the pipes wait for each other, or "global memory" if reads and writes of
+        all cores together take longer than those of one direction; "nothing" without work.
         """
         pipe, busy = self.longest
         if not self.cycles:
@@ -72,17 +72,17 @@ class PhaseTime:
 
     @property
     def waiting(self) -> bool:
-        """Whether slots and dependencies bound it rather than a pipe or the memory."""
+        """True if slots and dependencies bound it rather than a pipe or the memory."""
         return self.bound.startswith("latency")
 
     @property
     def idle_share(self) -> float:
-        """The share of the chip's core time of this kind that is not used while the phase runs: 0 to 1."""
-        whole = self.cycles * self.chip_cores
-        return 1 - sum(cycles * cores for cycles, cores in self.shares) / whole if whole else 0.0
+        """Idle share of the core time of all cores of this kind while the phase runs: 0 to 1."""
+        core_cycles = self.cycles * self.chip_cores
+        return 1 - sum(cycles * cores for cycles, cores in self.shares) / core_cycles if core_cycles else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain data."""
+        """Return the fields as plain data."""
         return {
             "name": self.name,
             "core_kind": self.core_kind,
@@ -103,33 +103,33 @@ class PhaseTime:
 
 @dataclass(frozen=True)
 class Timeline(Shown):
-    """The time of a launch: its phases in order, with a sync of all cores between them."""
+    """Time of a plan: its phases in order, with a launch or a sync of all cores before each."""
 
     plan: Plan
     phases: tuple[PhaseTime, ...]
     launch: Launches
-    """From a call to the first instruction."""
+    """Launches: time from a call to the first instruction."""
     sync_us: float
-    """All cores waiting for each other, of all syncs."""
+    """Microseconds of all syncs, in which all cores wait for each other."""
 
     @property
     def launch_us(self) -> float:
-        """From a call to the first instruction, of all launches."""
+        """Microseconds of all launches."""
         return self.launch.total_us
 
     @property
     def cycles(self) -> int:
-        """Core cycles of all phases, launch and sync aside."""
+        """Core cycles of all phases, without launch and sync."""
         return sum(phase.cycles for phase in self.phases)
 
     @property
     def overhead_us(self) -> float:
-        """Launch and sync."""
+        """Microseconds of launch and sync."""
         return self.launch_us + self.sync_us
 
     @property
     def time_us(self) -> float:
-        """Launch, phases and sync."""
+        """Microseconds of launch, phases and sync."""
         return self.overhead_us + sum(phase.time_us for phase in self.phases)
 
     @property
@@ -143,64 +143,63 @@ class Timeline(Shown):
 
     @property
     def bottleneck(self) -> str:
-        """What most of the time goes to: phase, pipe and share of the time."""
+        """Phase that takes most of the time, with its pipe and its share, or launch and sync."""
         longest = max(self.phases, key=lambda phase: phase.time_us, default=None)
         if longest is None or longest.time_us < self.overhead_us:
             return f"launch and sync: {_percent(self.overhead_us, self.time_us)} of the time"
         pipe, busy = longest.longest
-        part, share = _percent(busy, longest.cycles), f"{_percent(longest.time_us, self.time_us)} of the time"
+        busy_share, share = _percent(busy, longest.cycles), f"{_percent(longest.time_us, self.time_us)} of the time"
         if longest.bound == pipe:
-            return f"{longest.name}: {pipe} ({part} busy), {share}"
+            return f"{longest.name}: {pipe} ({busy_share} busy), {share}"
         if not longest.waiting:
-            return f"{longest.name}: global memory, shared by reads and writes ({pipe} busy {part}), {share}"
+            return f"{longest.name}: global memory, shared by reads and writes ({pipe} busy {busy_share}), {share}"
         causes = self.waits(longest.name)
-        why = f"mostly for {next(iter(causes))}" if causes else "for others"
-        return f"{longest.name}: latency ({pipe} busy {part}, waits {why}), {share}"
+        cause = f"mostly for {next(iter(causes))}" if causes else "for others"
+        return f"{longest.name}: latency ({pipe} busy {busy_share}, waits {cause}), {share}"
 
     @functools.cached_property
     def parameters(self) -> frozenset[str]:
         """Keys of the chip that the times rest on: of its cores, and those that prices, launch and syncs declare."""
-        of_phases = (key for one in self.plan.phases for key in (f"cores.{one.phase.core_kind}", *one.parameters))
+        of_phases = (key for p in self.plan.phases for key in (f"cores.{p.phase.core_kind}", *p.parameters))
         return frozenset([*of_phases, *self.launch.parameters, *(["launch.sync_us"] if self.sync_us else [])])
 
     @property
     def rests_on(self) -> dict[str, tuple[str, ...]]:
-        """Status -> keys of the chip's figures that the times use and that are fitted, guessed or set by hand."""
+        """Status -> keys of the chip that the times use and whose values are fitted, guessed or set by hand."""
         keys_of: dict[str, list[str]] = {status: [] for status in SECONDARY}
-        for figure in self.plan.chip.figures():
-            if figure.key in self.parameters and figure.status in keys_of:
-                keys_of[figure.status].append(figure.key)
+        for parameter in self.plan.chip.figures():
+            if parameter.key in self.parameters and parameter.status in keys_of:
+                keys_of[parameter.status].append(parameter.key)
         return {status: tuple(keys) for status, keys in keys_of.items() if keys}
 
     @property
     def estimate(self) -> str:
-        """How far the times can be trusted: the tables with figures that are fitted, guessed or set by hand.
-
-        Also what the launch is from.
-        """
+        """Basis of the times: the tables with parameters that are fitted, guessed or set by hand, and `launch_note`."""
         parts = []
         for status, keys in self.rests_on.items():
             tables = list(dict.fromkeys(key.rpartition(".")[0] for key in keys))
             parts.append(f"{WORDS[status]} in {', '.join(tables)}")
-        rests = f"an estimate with {'; '.join(parts)}" if parts else "an estimate from measured and documented figures"
-        return f"{rests}; {self.launch_note}"
+        basis = f"an estimate with {'; '.join(parts)}" if parts else "an estimate from measured and documented values"
+        return f"{basis}; {self.launch_note}"
 
     @property
     def launch_note(self) -> str:
-        """What the launch is from, in words."""
+        """Source of the launch time in words."""
         if self.launch.table != LAUNCH:
             return f"launch is the fixed time of the vendor's kernel, {self.launch.table}"
-        source = f"launch by the chip's figures, for want of a fixed time in kernels.{self.plan.operator.name}"
-        return f"{source}, and the tiling data read at the guessed wait of a copy" if self.launch.tiling_us else source
+        source = f"launch by the chip's launch table, since kernels.{self.plan.operator.name} has no fixed time"
+        if self.launch.tiling_us:
+            source += ", with a guess for the reading of the tiling data"
+        return source
 
     def waits(self, phase: str) -> dict[str, float]:
-        """What the busiest pipe of a phase waits for, to its share of the waiting; largest first.
+        """Return cause -> share of the waiting of the busiest pipe of a phase on its slowest core, largest first.
 
-        Of the slowest core. Of a long phase, what it waits for between its first and last instruction is a sample of
-        tiles at the start, in the middle and at the end; what other pipes do after its last one is always exact.
+        Of a long phase, the causes between the first and the last instruction of the pipe are those of a sample of
+        tiles at the start, in the middle and at the end; the work of other pipes after its last one is exact.
         """
-        plan, spent = self._plan_of(phase), self.phase(phase)
-        pipe, busy = spent.longest
+        plan, phase_time = self._plan_of(phase), self.phase(phase)
+        pipe, busy = phase_time.longest
         core = next((leader for cycles, leader, _ in plan.shares if cycles == plan.cycles), 0)
         causes: dict[str, int] = {}
         last, closing = 0, ""
@@ -210,9 +209,10 @@ class Timeline(Shown):
                     cause = event.waits_for or "others"
                     causes[cause] = causes.get(cause, 0) + event.waited_cycles
                 last = event.end_cycles
-            elif event.end_cycles == spent.makespan_cycles:
+            elif event.end_cycles == phase_time.makespan_cycles:
                 closing = f"{event.pipe} at the end"
-        idle, sampled, tail = spent.makespan_cycles - busy, sum(causes.values()), spent.makespan_cycles - last
+        makespan, sampled = phase_time.makespan_cycles, sum(causes.values())
+        idle, tail = makespan - busy, makespan - last
         if not idle:
             return {}
         out = {cause: (idle - tail) * waited / sampled / idle for cause, waited in causes.items()}
@@ -223,23 +223,23 @@ class Timeline(Shown):
         return dict(sorted(out.items(), key=lambda item: (-item[1], item[0])))
 
     def events(self, phase: str | None = None, core: int = 0, tiles: int | None = None) -> Iterator[Event]:
-        """The events of one core, of all phases or one, phase after phase in program order.
+        """Yield the events of one core, of all phases or one, phase after phase in program order.
 
-        With `tiles`, only so many tiles of every loop at its start, in the steady state of its middle and at its end,
+        With `tiles`, only that many tiles of every loop at its start, in the steady state of its middle and at its end,
         and its tail. Raises KeyError for a phase that the plan does not have.
         """
         number = 0
-        for one in self.plan.phases if phase is None else [self._plan_of(phase)]:
-            for event in phase_events(one, core, tiles, number):
+        for planned in self.plan.phases if phase is None else [self._plan_of(phase)]:
+            for event in phase_events(planned, core, tiles, number):
                 yield event
                 number = event.number + 1
 
     def phase(self, name: str) -> PhaseTime:
-        """The phase of a name. Raises KeyError."""
+        """Return the time of a phase. Raises KeyError."""
         return next(p for p in self.phases if p.name == self._plan_of(name).phase.name)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data, under the names of the command line's --json."""
+        """Return all results as plain data, under the names of the command line's --json."""
         plan = self.plan
         return {
             "ok": plan.ok,
@@ -262,15 +262,15 @@ class Timeline(Shown):
         }
 
     def _plan_of(self, name: str) -> PhasePlan:
-        for one in self.plan.phases:
-            if one.phase.name == name:
-                return one
+        for planned in self.plan.phases:
+            if planned.phase.name == name:
+                return planned
         raise KeyError(f"no phase {name!r}; there are: {', '.join(p.phase.name for p in self.plan.phases)}")
 
 
 @checked
 def simulate(plan: Plan) -> Timeline:
-    """The timeline of a plan: exact under the chip's prices, whatever the number of tiles.
+    """Return the timeline of a plan: exact under the chip's prices, whatever the number of tiles.
 
     A phase takes the cycles of its slowest core at the clock of its cores. An operator with an entry in the chip's
     table of the vendor's kernels has that fixed time, which includes the launch; others have the chip's launch and, if
@@ -283,16 +283,16 @@ def timeline_of(plan: Plan) -> Timeline:
     """Return the timeline of a plan."""
     chip = plan.chip
     launch = launches(plan)
-    at, synced, phases = 0.0, 0.0, []
-    for i, one in enumerate(plan.phases):
+    start_us, sync_us, phases = 0.0, 0.0, []
+    for i, planned in enumerate(plan.phases):
         if i < len(launch.each_us):
-            at += launch.each_us[i]
+            start_us += launch.each_us[i]
         else:
-            at += chip.launch.sync_us
-            synced += chip.launch.sync_us
-        phases.append(_phase_time(one, chip, at))
-        at += phases[-1].time_us
-    return Timeline(plan, tuple(phases), launch, synced)
+            start_us += chip.launch.sync_us
+            sync_us += chip.launch.sync_us
+        phases.append(_phase_time(planned, chip, start_us))
+        start_us += phases[-1].time_us
+    return Timeline(plan, tuple(phases), launch, sync_us)
 
 
 def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
@@ -315,7 +315,7 @@ def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
 
 
 def waves(nest: Nest) -> int:
-    """Tiles of split loops that a nest runs one after another; loops beside each other are not added up."""
+    """Return the tiles of split loops that a nest runs one after another, of the loop with the most."""
     longest: dict[Loop, int] = {}
     for item in nest:
         if isinstance(item, TileRun):
@@ -325,5 +325,5 @@ def waves(nest: Nest) -> int:
     return max(longest.values(), default=1)
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "0%"
+def _percent(part: float, total: float) -> str:
+    return f"{part / total:.0%}" if total else "0%"

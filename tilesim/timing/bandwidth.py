@@ -1,4 +1,4 @@
-"""Traffic of a phase in global memory, and the rate that it leaves each core while the phase runs."""
+"""Traffic of a phase in global memory, and the rate that each core gets while the phase runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilesim.timing.cache_reuse import dram_fetches
 from tilesim.timing.parameters import Parameters
 
 MIXED = 0.25
-"""Writes by reads from which on reads take as long as beside as many writes; a guess, as nobody measured between."""
+"""Ratio of written to read bytes from which on reads are as slow as beside equal writes. A guess: no measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Moved:
     occupied_bytes: int = 0
 
     def __add__(self, other: Moved) -> Moved:
-        """Both together."""
+        """Return the sum of both."""
         return Moved(self.bytes + other.bytes, self.occupied_bytes + other.occupied_bytes)
 
     def __mul__(self, times: int) -> Moved:
-        """The same so many times."""
+        """Return the same `times` times."""
         return Moved(self.bytes * times, self.occupied_bytes * times)
 
 
@@ -46,12 +46,12 @@ class Traffic:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that are read of all tensors."""
+        """Bytes read from all tensors."""
         return sum(moved.bytes for moved in self.reads.values())
 
     @property
     def written_bytes(self) -> int:
-        """Bytes that are written to all tensors."""
+        """Bytes written to all tensors."""
         return sum(moved.bytes for moved in self.writes.values())
 
     @property
@@ -61,14 +61,14 @@ class Traffic:
 
 
 def occupancies(chip: Chip, phase: Phase) -> Mapping[str, Occupancy]:
-    """The occupancy of every path between global memory and the cores that a phase copies along."""
+    """Return the occupancy of every path between global memory and the cores along which a phase copies."""
     routes = dict.fromkeys(instr.route for instr in phase.instructions() if instr.op in COPIES)
     paths = (ROUTES[route][0] for route in routes if "gm" in route)
     return {path: Occupancy(chip, path) for path in paths}
 
 
 def traffic(nest: Nest, of_paths: Mapping[str, Occupancy]) -> Traffic:
-    """The traffic of one core; `of_paths` are the occupancies of its phase."""
+    """Return the traffic of one core; `of_paths` are the occupancies of its phase."""
     reads: dict[str, Moved] = {}
     writes: dict[str, Moved] = {}
     for step, times in executed(nest):
@@ -85,7 +85,7 @@ def traffic(nest: Nest, of_paths: Mapping[str, Occupancy]) -> Traffic:
 
 
 def total(shares: Iterable[tuple[Traffic, int]]) -> Traffic:
-    """The traffic of all cores, from that of one core of every share and the number of its cores."""
+    """Return the traffic of all cores, from that of one core of every share and the number of its cores."""
     reads: dict[str, Moved] = {}
     writes: dict[str, Moved] = {}
     for share, cores in shares:
@@ -97,27 +97,27 @@ def total(shares: Iterable[tuple[Traffic, int]]) -> Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Bytes per cycle that one core gets of global memory while a phase runs; inf where only the core limits."""
+    """Bytes per cycle that one core gets from global memory while a phase runs; inf if only the core limits."""
 
     read: Mapping[str, float] = field(default_factory=dict)
-    """Of every tensor that is read."""
+    """Rate of every tensor that is read."""
     write: float = math.inf
     same_address_stretch: Mapping[str, float] = field(default_factory=dict)
-    """Of every tensor of which all cores read the same addresses at the same time, how much longer a copy takes."""
+    """Factor by which copies take longer, of every tensor of which all cores read the same addresses at a time."""
     floor_cycles: int = 0
-    """Cycles in which global memory passes all that the phase reads and writes, whatever the cores do meanwhile."""
+    """Cycles that global memory needs for all reads and writes of the phase, whatever the cores do meanwhile."""
     miss_rate: Mapping[str, float] = field(default_factory=dict)
-    """Of every tensor that is read, the share of the reads that the cache does not hold: 0 to 1."""
+    """Share of the reads that miss the cache, of every tensor that is read: 0 to 1."""
     parameters: tuple[str, ...] = ()
-    """Keys of the chip that the rates rest on beside those of the occupancies."""
+    """Keys of the chip that the rates rest on, besides those of the occupancies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """Reads of one tensor, or writes to all.
 
-    `distinct_bytes` are no repetition that the cache still holds (of writes, also not where something was read),
-    `cached_bytes` of these are in the cache already; with `bypasses_l2` the reads go past the cache.
+    `distinct_bytes` excludes repetitions that the cache still holds, of writes also those over tensors that were read;
+    `cached_bytes` of them are in the cache already. With `bypasses_l2` the reads go past the cache.
     """
 
     moved: Moved
@@ -127,7 +127,7 @@ class Stream:
 
     @property
     def miss_rate(self) -> float:
-        """The share of what is read that the cache does not hold: 0 to 1."""
+        """Share of the reads that miss the cache: 0 to 1."""
         return (self.distinct_bytes - self.cached_bytes) / self.moved.bytes
 
     @property
@@ -137,22 +137,22 @@ class Stream:
 
     @property
     def hit_bytes(self) -> int:
-        """Bytes that are read of the cache."""
+        """Bytes read from the cache."""
         return self.moved.bytes - self.distinct_bytes + self.cached_bytes
 
 
 class _WriteSeconds(NamedTuple):
-    """Seconds of the writes that the cache absorbs, and of the others, which global memory takes."""
+    """Seconds of the writes that the cache absorbs, and of the others, which go to global memory."""
 
     absorbed: float
     drained: float
 
 
 def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[tuple[Traffic, int]]) -> Rates:
-    """The rates of one core; `shares` are the traffic of one core of every distinct share, and its cores.
+    """Return the rates of one core; `shares` are the traffic of one core of every distinct share, and its cores.
 
     Distinct bytes come from global memory and repeated reads hit the cache, which also absorbs a share of the writes,
-    the larger the more of what goes through it is written. Reads that bypass the cache leave it to the others.
+    which grows with the share of writes in its traffic. Reads that bypass the cache leave it to the others.
     """
     parameters, cube = Parameters(chip), phase.core_kind == "cube"
     traffic_of_all = total(shares)
@@ -181,8 +181,8 @@ def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[t
         )
     same_address, stretch = through.keys() & same_address_reads(phase), 1.0
     if same_address:
-        of_chip = parameters[f"memory.l2.same_address_{'l1' if cube else 'ub'}_stretch"]
-        stretch = of_chip if cores > 1 else 1.0
+        stretch_of_chip = parameters[f"memory.l2.same_address_{'l1' if cube else 'ub'}_stretch"]
+        stretch = stretch_of_chip if cores > 1 else 1.0
     # The cache passes what is read through it, hits beside what comes from global memory for other cores or tiles, and
     # absorbs writes in turn with that; what bypasses it takes global memory alone.
     passed = max(sum(dram[name] for name in through), sum(read.moved.bytes for read in through.values()) / hit)
@@ -203,42 +203,42 @@ def rates(chip: Chip, phase: Phase, sizes: Sizes, cores: int, shares: Sequence[t
 
 
 def _reads(phase: Phase, sizes: Sizes, moved: Mapping[str, Moved], parameters: Parameters) -> dict[str, Stream]:
-    """The reads of every tensor of which anything is read."""
+    """Return the reads of every tensor of which a byte is read."""
     tensors, bypassing = _tensors(phase), phase.kernel.uncached
     fetches: Mapping[str, float] = {}
     if moved.keys() - bypassing:
         fetches = dram_fetches(phase, sizes, parameters.whole("memory.l2.size_bytes"))
     streams = {}
     for name, of_tensor in moved.items():
-        whole = tensor_bytes(tensors[name], sizes)
-        distinct = of_tensor.bytes if name in bypassing else min(of_tensor.bytes, round(whole * fetches[name]))
+        size_bytes = tensor_bytes(tensors[name], sizes)
+        distinct = of_tensor.bytes if name in bypassing else min(of_tensor.bytes, round(size_bytes * fetches[name]))
         cached = 0
         if tensors[name].role == "workspace":
-            cached = min(of_tensor.bytes, whole, parameters.whole("memory.l2.absorbed_write_bytes"))
+            cached = min(of_tensor.bytes, size_bytes, parameters.whole("memory.l2.absorbed_write_bytes"))
         if of_tensor.bytes:
             streams[name] = Stream(of_tensor, distinct, cached, name in bypassing)
     return streams
 
 
 def _writes(phase: Phase, sizes: Sizes, moved: Traffic) -> Stream:
-    """The writes to all tensors; those over what was read into the cache are not distinct."""
+    """Return the writes to all tensors; those over a tensor that was read into the cache are not distinct."""
     tensors, kernel = _tensors(phase), phase.kernel
     distinct = 0
     for name, of_tensor in moved.writes.items():
-        over = kernel.overwrites.get(name)
-        if over not in tensors or over in kernel.uncached:
+        overwritten = kernel.overwrites.get(name)
+        if overwritten not in tensors or overwritten in kernel.uncached:
             distinct += min(of_tensor.bytes, tensor_bytes(tensors[name], sizes))
     return Stream(sum(moved.writes.values(), start=Moved()), distinct)
 
 
 def _tensors(phase: Phase) -> dict[str, Tensor]:
-    """The tensors that a phase touches, by name."""
+    """Return the tensors that a phase touches, by name."""
     views = (view for instr in phase.instructions() for view in (*instr.reads(), instr.dst))
     return {view.base.name: view.base for view in views if isinstance(view.base, Tensor)}
 
 
 def _active(cores: int, shares: Sequence[tuple[Traffic, int]]) -> float:
-    """Cores that read at a time, on average: those with less to read leave their share to the others."""
+    """Return the average number of cores that read at a time: those with less to read finish sooner."""
     most = max((share.read_bytes for share, _ in shares), default=0)
     return sum(share.read_bytes * count for share, count in shares) / most if most else max(cores, 1)
 
@@ -246,9 +246,9 @@ def _active(cores: int, shares: Sequence[tuple[Traffic, int]]) -> float:
 def _seconds_a_byte(
     parameters: Parameters, core_kind: str, written_bytes: int, filled_bytes: int
 ) -> tuple[float, float]:
-    """Seconds that global memory takes for a byte that is read past the cache, and for one that fills it.
+    """Return the seconds of global memory for a byte that is read past the cache, and for one that fills it.
 
-    The vector cores' reads are slower beside writes: where they fill the cache, others have to leave it.
+    Reads of vector cores that fill the cache are slower beside writes, because written lines have to leave it.
     """
     if core_kind == "cube":
         seconds = 1 / parameters["memory.gm.cube_read_bytes_per_s"]
@@ -262,10 +262,10 @@ def _seconds_a_byte(
 
 
 def _write_seconds(parameters: Parameters, writes: Stream, filled_bytes: int) -> _WriteSeconds:
-    """Seconds of the writes beside so many bytes of reads that fill the cache."""
+    """Return the seconds of the writes beside `filled_bytes` of reads that fill the cache."""
     dirty = min(1.0, writes.moved.bytes / (filled_bytes + writes.distinct_bytes))
     absorbed = min(writes.moved.bytes, 2 * dirty * parameters["memory.l2.absorbed_write_bytes"])
-    # What is occupied beyond the bytes is the rest of lines, from global memory although the cache takes the write.
+    # Occupied bytes beyond the written ones complete their lines, from global memory even if the cache takes the write.
     drained = writes.moved.occupied_bytes - absorbed
     return _WriteSeconds(
         absorbed / parameters["memory.l2.write_bytes_per_s"], drained / parameters["memory.gm.write_bytes_per_s"]
@@ -273,7 +273,7 @@ def _write_seconds(parameters: Parameters, writes: Stream, filled_bytes: int) ->
 
 
 def same_address_reads(phase: Phase) -> set[str]:
-    """The tensors of which every core reads the same addresses in order: no view moves along with a split loop."""
+    """Return the tensors of which every core reads the same addresses in order: no view moves with a split loop."""
     places = {
         name for loop, _ in split_loops(phase) for name in loop.variables if name.word in ("start", "index", "row")
     }

@@ -1,4 +1,4 @@
-"""Bursts: the runs of contiguous bytes by which a copy meets global memory, and what the memory spends on them."""
+"""Bursts: the runs of contiguous bytes of a copy in global memory, and the time that the memory spends on them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tilesim.timing.parameters import Parameters
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """How a copy meets global memory: `count` runs of `bytes` contiguous bytes, each at a multiple of `align_bytes`."""
+    """Runs of a copy in global memory: `count` of `bytes` contiguous bytes, each at a multiple of `align_bytes`."""
 
     count: int
     bytes: int
     align_bytes: int = 0
-    """What divides the address of every run; 0 for a copy that starts a tensor."""
+    """Divisor of the address of every run [bytes]; 0 for a copy from the start of a tensor."""
 
     @property
     def total_bytes(self) -> int:
@@ -31,23 +31,23 @@ class Bursts:
 
 @cached_per_step
 def bursts(step: Step) -> Bursts:
-    """The bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
+    """Return the bursts of a copy: bytes that are contiguous both in global memory and on the chip go in one."""
     instr = step.instr
     views = [v for v in (instr.src[0], instr.dst) if isinstance(v, View)]
     outside = next((v for v in views if v.space == "gm"), None)
     side = outside or instr.dst
     item = dtypes.itemsize(side.dtype)
-    whole = math.prod(s.bind(step.sizes) for s in side.sizes)
+    elements = math.prod(s.bind(step.sizes) for s in side.sizes)
     if outside is None:
-        return Bursts(1, whole * item)
+        return Bursts(1, elements * item)
     run = min(_contiguous(v, step.sizes) for v in views)
-    run = run if run and whole % run == 0 else 1
-    return Bursts(whole // run, run * item, _alignment(outside, step.sizes, run) * item)
+    run = run if run and elements % run == 0 else 1
+    return Bursts(elements // run, run * item, _alignment(outside, step.sizes, run) * item)
 
 
 def _contiguous(view: View, sizes: Sizes) -> int:
-    """Elements that follow each other without a gap."""
-    full = [s.bind(sizes) for s in _stored(view)]
+    """Return the number of elements that follow each other without a gap."""
+    full = [s.bind(sizes) for s in stored_shape(view)]
     run = 1
     for size, extent in zip(reversed([s.bind(sizes) for s in view.sizes]), reversed(full), strict=True):
         run *= size
@@ -57,7 +57,7 @@ def _contiguous(view: View, sizes: Sizes) -> int:
 
 
 def _alignment(view: View, sizes: Sizes, run: int) -> int:
-    """Elements of a tensor that divide the place at which every run of a copy starts, wherever the loops are."""
+    """Return the divisor, in elements, of the offset of every run of a copy in its tensor, in any iteration."""
     divisor = 0
     inside = outside = 1
     for start, size, full in zip(reversed(view.starts), reversed(view.sizes), reversed(view.base.shape), strict=True):
@@ -69,7 +69,7 @@ def _alignment(view: View, sizes: Sizes, run: int) -> int:
 
 
 def _granule(start: Size, sizes: Sizes) -> int:
-    """What divides a place along an axis, whichever tiles the loops are at; 0 for the first place."""
+    """Return the divisor of an offset along an axis in any iteration of the loops; 0 for offset 0."""
     moving = [name for name in start.names() if name not in sizes]
     if not moving:
         return int(start.bind(sizes))
@@ -79,18 +79,19 @@ def _granule(start: Size, sizes: Sizes) -> int:
 
 
 def _step(name: str, sizes: Sizes) -> int:
-    """What divides the place of a loop along its axis; the number of a tile or a core can be any."""
+    """Return the divisor of the offset of a loop along its axis; 1 for the number of a tile or a core."""
     if isinstance(name, Variable) and name.word == "start":
         return int(sizes[Variable(name.owner, "step")])
     return 1
 
 
-def _stored(view: View) -> Sequence[Size]:
+def stored_shape(view: View) -> Sequence[Size]:
+    """Return the shape in memory of the buffer or tensor of a view [elements]."""
     return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
 
 
 class Occupancy:
-    """The time for which global memory is occupied by the bursts of a path, in bytes of an ideal copy."""
+    """Time for which the bursts of a path occupy global memory, in bytes of an ideal copy."""
 
     def __init__(self, chip: Chip, path: str) -> None:
         parameters, table = Parameters(chip), f"copy.{path}"
@@ -101,10 +102,10 @@ class Occupancy:
             self._request_bytes = parameters.whole(f"{table}.request_bytes")
             self._stretch = parameters[f"{table}.unaligned_stretch"]
         self.parameters = parameters.keys
-        """Keys of the chip that it rests on."""
+        """Keys of the chip that the occupancy rests on."""
 
     def bytes(self, runs: Bursts) -> int:
-        """Bytes of an ideal copy that takes the memory as long as these bursts do."""
+        """Return the bytes of an ideal copy that occupies the memory as long as `runs`."""
         stretch = self._stretch if runs.align_bytes % self._request_bytes else 1.0
         if runs.count == 1:
             return math.ceil(-(-runs.bytes // self._align_bytes) * self._align_bytes * stretch)

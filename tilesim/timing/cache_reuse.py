@@ -1,7 +1,7 @@
-"""Fetches from global memory of what a phase reads: one where the cache keeps it until it is read again.
+"""Fetches of a phase's reads from global memory: one if the cache keeps the bytes until they are read again.
 
 A loop that does not move along a tensor reads the same part of it in every iteration. The part is still in the cache if
-all that the cores touch in one iteration fits there; of what does not fit, as large a share of the part is gone.
+all bytes that the cores touch in one iteration fit there; otherwise the share that does not fit is fetched again.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tilesim.program.sizes import Variable
 
 @dataclass(frozen=True)
 class Touch:
-    """A copy from or to a tensor, with the loops around it."""
+    """Copy from or to a tensor, with the loops around it."""
 
     view: View
     around: tuple[Loop, ...]
 
     def along(self, axis: int) -> list[Loop]:
-        """The loops that move along an axis of the tensor."""
+        """Return the loops that move along an axis of the tensor."""
         names = {name.owner for name in self.view.starts[axis].names() if isinstance(name, Variable)}
         return [loop for loop in self.around if loop.name in names]
 
     @functools.cached_property
     def moving(self) -> set[Loop]:
-        """The loops that move along any axis."""
+        """Loops that move along any axis."""
         return {loop for axis in range(len(self.view.starts)) for loop in self.along(axis)}
 
 
 def dram_fetches(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, float]:
-    """Number of times that a phase fetches each tensor from global memory; 1 where the cache keeps it."""
+    """Return how many times a phase fetches each tensor from global memory; 1 if the cache keeps it."""
     reads, writes = _copies(phase)
     touches = (*reads, *writes)
     fetches = dict.fromkeys((read.view.base.name for read in reads), 1.0)
@@ -48,10 +48,10 @@ def dram_fetches(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, f
     for read in reads:
         times = 1.0
         for depth, loop in enumerate(read.around):
-            again = -(-loop.tiles(sizes) // _parts(loop, sizes)) - 1
-            if loop not in read.moving and again:
+            repeats = -(-loop.tiles(sizes) // _parts(loop, sizes)) - 1
+            if loop not in read.moving and repeats:
                 touched = _footprint(touches, loop, depth, sizes)
-                times *= 1 + again * max(0.0, 1 - cache_bytes / touched)
+                times *= 1 + repeats * max(0.0, 1 - cache_bytes / touched)
         name = read.view.base.name
         fetches[name] = max(fetches[name], times)
     return fetches
@@ -59,15 +59,15 @@ def dram_fetches(phase: Phase, sizes: Sizes, cache_bytes: int) -> Mapping[str, f
 
 @functools.lru_cache(maxsize=256)
 def _copies(phase: Phase) -> tuple[list[Touch], list[Touch]]:
-    """(reads, writes) of tensors that a phase makes through the cache."""
+    """Return (reads, writes) of tensors that a phase makes through the cache."""
     copies = [(node, around) for node, around in walk(phase.body) if isinstance(node, Instr) and node.op in COPIES]
-    ways = ([(node.src[0], around) for node, around in copies], [(node.dst, around) for node, around in copies])
-    reads, writes = ([Touch(v, a) for v, a in way if isinstance(v, View) and v.space == "gm"] for way in ways)
+    sides = ([(node.src[0], around) for node, around in copies], [(node.dst, around) for node, around in copies])
+    reads, writes = ([Touch(v, a) for v, a in side if isinstance(v, View) and v.space == "gm"] for side in sides)
     return [read for read in reads if read.view.base.name not in phase.kernel.uncached], writes
 
 
 def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, sizes: Sizes) -> int:
-    """Bytes that all cores touch in one iteration of a loop."""
+    """Return the bytes that all cores touch in one iteration of a loop."""
     parts: dict[str, int] = {}
     for touch in touches:
         if len(touch.around) > depth and touch.around[depth] is loop:
@@ -77,7 +77,7 @@ def _footprint(touches: Sequence[Touch], loop: Loop, depth: int, sizes: Sizes) -
 
 
 def _bytes(touch: Touch, depth: int, sizes: Sizes) -> int:
-    """Bytes of a tensor that all cores touch while the loops inside the one at `depth` run and others stand still."""
+    """Return the bytes of a tensor that all cores touch in one iteration of the loop at `depth`."""
     inside = touch.around[depth + 1 :]
     total = dtypes.itemsize(touch.view.dtype)
     for axis, (size, full) in enumerate(zip(touch.view.sizes, touch.view.base.shape, strict=True)):
@@ -89,5 +89,5 @@ def _bytes(touch: Touch, depth: int, sizes: Sizes) -> int:
 
 
 def _parts(loop: Loop, sizes: Sizes) -> int:
-    """The cores that share a loop."""
+    """Return the number of cores that share a loop."""
     return int(loop.parts.bind(sizes)) if loop.split else 1

@@ -1,4 +1,4 @@
-"""The price of one instruction in core cycles, from parameters of the chip and the sizes of its tile.
+"""Price of one instruction in core cycles, from parameters of the chip and the sizes of its tile.
 
 Within a phase the price of an instruction is a constant of its tile sizes, and an integer, so that schedules are exact.
 """
@@ -16,50 +16,50 @@ from tilesim.program.buffers import Buffer, View
 from tilesim.program.isa import COPIES, ISA, REGISTERS, ROUTES
 from tilesim.program.loop_nest import Sizes, Step, cached_per_step
 from tilesim.program.recorder import Instr, Phase
-from tilesim.program.signatures import Shape
 from tilesim.program.units import BLOCK_BYTES, FRACTAL
 from tilesim.timing.bandwidth import Rates
-from tilesim.timing.bursts import Occupancy, bursts
+from tilesim.timing.bursts import Occupancy, bursts, stored_shape
 from tilesim.timing.parameters import Parameters
 from tilesim.timing.pipe_runs import Part, Queue, parts, queues
 
 SLOPES: Final = {1: "cycles_per_vector_8bit", 2: "cycles_per_vector_16bit"}
-"""Bytes of an element -> the slope of a cost class; wider elements have the one of 4 bytes."""
+"""Bytes of an element -> key of the slope of a cost class; wider elements have that of 4 bytes."""
 MACS: Final = {1: "macs_per_cycle_8bit", 2: "macs_per_cycle_16bit"}
-"""Bytes of an operand -> the rate of the cube; wider operands have the one of 4 bytes."""
+"""Bytes of an operand -> key of the rate of the cube; wider operands have that of 4 bytes."""
 LONG_BYTES: Final = 8
 """Bytes of an element of 64 bits."""
 
 
 def vector_bytes(view: View, sizes: Sizes, width_bytes: int) -> int:
-    """Bytes that the vector unit passes for a view: whole rows with their padding, parts of rows padded to a block.
+    """Return the bytes that the vector unit passes for a view: rows with their padding, parts of rows in whole blocks.
 
-    Of rows that fill their buffer to a part only it passes vectors of `width_bytes`, row by row, where that is less.
+    Rows that fill a part of their buffer pass in vectors of `width_bytes`, row by row, if those are fewer bytes.
     """
     shape = [s.bind(sizes) for s in view.shape] or [1]
     item = dtypes.itemsize(view.dtype)
     row = shape[-1] * item
     last = view.kept[-1] if view.kept else 0
     if len(shape) > 1 and view.sizes[last] == view.base.shape[last]:
-        row = min(_allocated(view)[last].bind(sizes) * item, -(-row // width_bytes) * width_bytes)
+        row = min(stored_shape(view)[last].bind(sizes) * item, -(-row // width_bytes) * width_bytes)
     elif len(shape) > 1 or view.space == REGISTERS:
         row = -(-row // BLOCK_BYTES) * BLOCK_BYTES
     return int(math.prod(shape[:-1]) * row)
-
-
-def _allocated(view: View) -> Shape:
-    return view.base.allocated if isinstance(view.base, Buffer) else view.base.shape
 
 
 def _operands(instr: Instr) -> list[View]:
     return [instr.dst, *(v for v in instr.src if isinstance(v, View) and v.shape)]
 
 
+def widest_operand_bytes(step: Step, width_bytes: int) -> int:
+    """Return the bytes that an instruction passes of its widest operand, in vectors of `width_bytes`."""
+    return max(vector_bytes(view, step.sizes, width_bytes) for view in _operands(step.instr))
+
+
 @cached_per_step
 def _passed(step: Step, width: int) -> tuple[int, int]:
-    """Bytes of its widest operand, and vectors, that a vector instruction passes."""
+    """Return the bytes of its widest operand, and the vectors, that a vector instruction passes."""
     views = _operands(step.instr)
-    passed = max(vector_bytes(v, step.sizes, width) for v in views)
+    passed = widest_operand_bytes(step, width)
     if ISA[step.instr.op].cost != "reduce":
         return passed, -(-passed // width)
     source = [s.bind(step.sizes) for s in views[-1].shape] or [1]  # every row is padded to whole vectors
@@ -67,18 +67,18 @@ def _passed(step: Step, width: int) -> tuple[int, int]:
 
 
 class Price(Protocol):
-    """The price of one instruction; `parameters` are the keys of the chip that it rests on."""
+    """Price of one instruction; `parameters` are the keys of the chip that it rests on."""
 
     parameters: tuple[str, ...]
 
     def cycles(self, step: Step) -> float:
-        """Cycles that the instruction holds its pipe at the sizes of a tile."""
+        """Return the cycles that the instruction holds its pipe at the sizes of a tile."""
 
 
 class Costs:
-    """The prices of a phase's instructions on a chip.
+    """Prices of a phase's instructions on a chip.
 
-    `rates` is what a core gets of global memory, `homes` the buffer map whose addresses decide bank conflicts.
+    `rates` are those of one core in global memory; `homes` is the buffer map, whose addresses decide bank conflicts.
     """
 
     def __init__(self, chip: Chip, phase: Phase, rates: Rates, homes: Mapping[Buffer, Home]) -> None:
@@ -98,13 +98,13 @@ class Costs:
         return frozenset(key for price in self._prices.values() for key in price.parameters)
 
     def cycles(self, step: Step) -> int:
-        """Whole cycles that the instruction holds its pipe."""
+        """Return the whole cycles that the instruction holds its pipe."""
         cycles = self._prices[step.instr].cycles(step)
         return max(1, round(cycles)) if cycles else 0
 
 
 class VectorPrice:
-    """A head, a slope for every vector that the instruction passes, and its part of a vector function."""
+    """Head, slope for every vector that the instruction passes, and its part of a vector function."""
 
     def __init__(self, chip: Chip, instr: Instr, homes: Mapping[Buffer, Home], part: Part | None) -> None:
         parameters, cost = Parameters(chip), ISA[instr.op].cost
@@ -123,19 +123,19 @@ class VectorPrice:
             self._long = parameters["overhead.cycles_per_64bit_element"]
         if cost == "binary" and len(self._views) == 3:
             self._conflict = parameters["overhead.conflict_cycles_per_vector"]
-        of_addresses: tuple[str, ...] = ()
+        keys_of_addresses: tuple[str, ...] = ()
         if self._conflict:
             self._bank_groups = parameters.whole("memory.ub.bank_groups")
             places = (homes[view.base] for view in self._views[1:] if isinstance(view.base, Buffer))
-            of_addresses = tuple(key for home in places for key in home.parameters)
+            keys_of_addresses = tuple(key for home in places for key in home.parameters)
         if part is not None:
             self._call = parameters["overhead.call_cycles"]
         if part is not None and self._call and any(view.space != REGISTERS for view in part.operands):
             self._operand = parameters["overhead.operand_cycles_per_vector"]
-        self.parameters = (*parameters.keys, *of_addresses)
+        self.parameters = (*parameters.keys, *keys_of_addresses)
 
     def cycles(self, step: Step) -> float:
-        """Cycles of the instruction."""
+        """Return the cycles of the instruction."""
         passed, vectors = _passed(step, self._width)
         slope = self._slope
         if self._conflict and self._collides(step.sizes, passed):
@@ -147,7 +147,7 @@ class VectorPrice:
         return cycles + self._of_function(step.sizes)
 
     def _of_function(self, sizes: Sizes) -> float:
-        """Cycles of the part of a vector function that is charged to the instruction; none without such functions."""
+        """Return the cycles of the part of a vector function that is charged to the instruction; 0 without one."""
         if self._part is None or not self._call:
             return 0.0
         cycles = 0.0
@@ -161,19 +161,19 @@ class VectorPrice:
         return cycles
 
     def _collides(self, sizes: Sizes, passed: int) -> bool:
-        """Whether the two sources are read from the same bank group, in any of their slots."""
+        """Return True if both sources are read from the same bank group, in any of their slots."""
         first, second = (self._addresses(view, sizes) for view in self._views[1:])
         length = min(passed, self._width)
         pairs = [(first[i % len(first)], second[i % len(second)]) for i in range(max(len(first), len(second)))]
         return any(collide(self._bank_groups, a, b, length) for a, b in pairs)
 
     def _addresses(self, view: View, sizes: Sizes) -> list[int]:
-        """Where a view starts in each slot of its buffer [bytes]; what depends on a loop's position counts as 0."""
+        """Return the address of a view in each slot of its buffer [bytes], at the first iteration of all loops."""
         home = self._homes.get(view.base) if isinstance(view.base, Buffer) else None
         if home is None:
             return [0]
         offset, pitch = 0, dtypes.itemsize(view.dtype)
-        for start, full in zip(reversed(view.starts), reversed(_allocated(view)), strict=True):
+        for start, full in zip(reversed(view.starts), reversed(stored_shape(view)), strict=True):
             if start.names() <= sizes.keys():
                 offset += start.bind(sizes) * pitch
             pitch *= full.bind(sizes)
@@ -183,7 +183,7 @@ class VectorPrice:
 class CopyPrice:
     """`max(latency + bytes / rate, bytes / peak)` or more, by the bursts and the core's share of global memory.
 
-    Of a queue of copies the first takes what it takes alone, the others what they take behind one another.
+    The first copy of a queue takes the cycles of a copy alone, the others those of a copy behind another one.
     """
 
     def __init__(self, chip: Chip, instr: Instr, rates: Rates, queue: Queue | None) -> None:
@@ -213,7 +213,7 @@ class CopyPrice:
         self.parameters = (*parameters.keys, *(self._occupancy.parameters if self._occupancy else ()))
 
     def cycles(self, step: Step) -> float:
-        """Cycles of the copy."""
+        """Return the cycles of the copy."""
         runs = bursts(step)
         size = runs.count * -(-runs.bytes // self._align_bytes) * self._align_bytes
         several = runs.count if runs.count > 1 else 0
@@ -231,7 +231,7 @@ class CopyPrice:
 
 
 class CubePrice:
-    """A head and the multiply-adds of whole fractals at the rate of the cube; clearing sums takes no cycles."""
+    """Head and multiply-adds of whole fractals at the rate of the cube; clearing sums takes no cycles."""
 
     def __init__(self, chip: Chip, instr: Instr) -> None:
         parameters = Parameters(chip)
@@ -244,7 +244,7 @@ class CubePrice:
         self.parameters = parameters.keys
 
     def cycles(self, step: Step) -> float:
-        """Cycles of the product."""
+        """Return the cycles of the product."""
         if not self._factors:
             return 0.0
         a, b = self._factors
@@ -254,7 +254,7 @@ class CubePrice:
 
 
 def collide(bank_groups: int, first: int, second: int, length_bytes: int) -> bool:
-    """Return whether reading `length_bytes` at two addresses [bytes] in the same cycle asks one bank group twice.
+    """Return True if reads of `length_bytes` at two addresses [bytes] in one cycle share a bank group.
 
     Two operands whose addresses differ by half of the groups do not collide; equal addresses always do.
     """
@@ -263,10 +263,6 @@ def collide(bank_groups: int, first: int, second: int, length_bytes: int) -> boo
     return apart < blocks or bank_groups - apart < blocks
 
 
-def passed_bytes(item: Step, width_bytes: int) -> int:
-    """Bytes that an instruction moves, or passes of its widest operand in vectors of `width_bytes`."""
-    instr = item.instr
-    if instr.op in COPIES:
-        return bursts(item).total_bytes
-    views = (instr.dst, *(s for s in instr.src if isinstance(s, View)))
-    return max(vector_bytes(v, item.sizes, width_bytes) for v in views)
+def passed_bytes(step: Step, width_bytes: int) -> int:
+    """Return the bytes that a copy moves, or that an instruction passes of its widest operand."""
+    return bursts(step).total_bytes if step.instr.op in COPIES else widest_operand_bytes(step, width_bytes)

@@ -1,7 +1,7 @@
-"""The parameters of a chip that a price rests on.
+"""Parameters of a chip that a price rests on.
 
-A price reads its parameters once, when it is made, and computes from those values alone. So what it reads is what it
-declares: `keys` of a price tells which changes of a chip can change it.
+A price reads its parameters once, when it is made, and computes from those values alone. So it
+declares exactly the keys that it reads, and only a change of one of them can change it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Parameters:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that were read, in that order."""
+        """Keys that were read, in that order."""
         return tuple(self._read)
 
     def __getitem__(self, key: str) -> float:
@@ -26,7 +26,7 @@ class Parameters:
         return self._values[key]
 
     def whole(self, key: str) -> int:
-        """A parameter that is a whole number."""
+        """Return a parameter that is a whole number."""
         return int(self[key])
 
     def __contains__(self, key: str) -> bool:

@@ -1,8 +1,8 @@
 """Stretches of one pipe in a recorded phase: vector functions, which a chip of arch 3510 runs as one call, and queues.
 
-A run of consecutive vector instructions, loops of nothing else among them, is one function: its operands pass between
-unified buffer and registers once, and everything between stays in registers. The price of the call and of the operands
-is laid on instructions of the run, so that every price stays a constant of the instruction and its tile.
+A run of consecutive vector instructions, including loops of them, is one function: its operands pass between unified
+buffer and registers once, and everything between stays in registers. The price of the call and of the operands is
+charged to instructions of the run, so that every price stays a constant of the instruction and its tile.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tilesim.program.recorder import Phase
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a vector function that is charged to one instruction, beside its own work."""
+    """Part of a vector function that is charged to one instruction, besides its own work."""
 
     calls: tuple[Loop, ...] | None
-    """Loops of the run around the instruction that is charged with the call, in equal parts; None for others."""
+    """Loops of the run around the instruction that is charged with the call, in equal parts; None for the others."""
     operands: tuple[View, ...]
-    """The operands whose way into or out of registers is charged to it."""
+    """Operands whose load into or store from registers is charged to it."""
     width_bytes: int
-    """Bytes of the widest element in the run, which is what a register holds of every operand."""
+    """Bytes of the widest element in the run, which every operand takes in a register."""
 
 
 @functools.lru_cache(maxsize=256)
 def parts(phase: Phase) -> Mapping[Instr, Part]:
-    """The part of its function that is charged to every vector instruction of a phase."""
+    """Return the part of its function that is charged to every vector instruction of a phase."""
     charged: dict[Instr, Part] = {}
     for run in stretches(phase.body, "v"):
         charged |= _parts_of(phase, run)
@@ -42,7 +42,7 @@ def parts(phase: Phase) -> Mapping[Instr, Part]:
 
 
 def _parts_of(phase: Phase, run: list[Instr | Loop]) -> dict[Instr, Part]:
-    """The parts of one vector function."""
+    """Return the parts of one vector function."""
     inside = [(node, around) for node, around in walk(run) if isinstance(node, Instr)]
     if not inside:
         return {}
@@ -73,19 +73,19 @@ def _parts_of(phase: Phase, run: list[Instr | Loop]) -> dict[Instr, Part]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A stretch of copies: the loops in it around each of them."""
+    """Stretch of copies: the loops in it around each of them."""
 
     around: tuple[tuple[Loop, ...], ...]
 
     def copies(self, sizes: Sizes) -> int:
-        """The number of copies that follow each other; loops around others than the copy of `sizes` have full tiles."""
+        """Return the number of copies that follow each other; loops that `sizes` does not bind have full tiles."""
         full = full_tiles((loop for loops in self.around for loop in loops), sizes)
         return sum(max(1, math.prod(loop.trips(full) for loop in loops)) for loops in self.around)
 
 
 @functools.lru_cache(maxsize=256)
 def queues(phase: Phase) -> Mapping[Instr, Queue]:
-    """The stretch that every copy of a phase is in."""
+    """Return the stretch of every copy of a phase."""
     of_copies: dict[Instr, Queue] = {}
     for pipe in dict.fromkeys(i.pipe for i in phase.instructions() if i.op in COPIES):
         for stretch in stretches(phase.body, pipe):
@@ -96,9 +96,9 @@ def queues(phase: Phase) -> Mapping[Instr, Queue]:
 
 
 def stretches(body: Sequence[Instr | Loop], pipe: str) -> Iterator[list[Instr | Loop]]:
-    """The longest stretches of nothing but instructions of a pipe, in program order.
+    """Yield the longest stretches of instructions of one pipe, in program order.
 
-    A loop of nothing else is part of one, unless it is split over cores.
+    A loop of such instructions alone is part of a stretch, unless it is split over cores.
     """
     stretch: list[Instr | Loop] = []
     for node in body:

@@ -1,4 +1,4 @@
-"""Cycles of a phase: every pipe runs its instructions in order, and slots are all the overlap there is.
+"""Cycles of a phase: every pipe runs its instructions in order, and slots alone permit overlap.
 
 An instruction starts when its pipe is free, its inputs are written and its destination slot is free. A fresh write
 takes the next slot; in-place and partial writes keep theirs. Slots are freed in order. `step` is that rule, and there
@@ -30,7 +30,7 @@ Time = Any
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """Where the state keeps a buffer: when its current slot was written, and when each slot, newest first, is done."""
+    """Places of a buffer in the state: when its current slot was written, and when each slot, newest first, is done."""
 
     written: int
     done: tuple[int, ...]
@@ -38,7 +38,7 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class PricedInstruction:
-    """An instruction reduced to what its time depends on."""
+    """Instruction reduced to the facts that its time depends on."""
 
     pipe: int
     cycles: int
@@ -47,24 +47,24 @@ class PricedInstruction:
     fresh: bool
 
 
-def step(state: list[Time], timed: PricedInstruction, later: Callable[[Time, Time], Time]) -> Time:
-    """The time at which the instruction ends; `state` is moved on to it."""
-    start = state[timed.pipe]
-    for held in timed.reads:
-        start = later(start, state[held.written])
-    target = timed.target
+def step(state: list[Time], priced: PricedInstruction, later: Callable[[Time, Time], Time]) -> Time:
+    """Return the time at which an instruction ends; `state` advances to it."""
+    start = state[priced.pipe]
+    for slot in priced.reads:
+        start = later(start, state[slot.written])
+    target = priced.target
     if target is not None:
-        if timed.fresh:
+        if priced.fresh:
             start = later(start, state[target.done[-1]])
         else:
             start = later(start, later(state[target.written], state[target.done[0]]))
-    end = start + timed.cycles
-    state[timed.pipe] = end
-    for held in timed.reads:
-        state[held.done[0]] = later(state[held.done[0]], end)
+    end = start + priced.cycles
+    state[priced.pipe] = end
+    for slot in priced.reads:
+        state[slot.done[0]] = later(state[slot.done[0]], end)
     if target is not None:
         done = target.done
-        if timed.fresh:
+        if priced.fresh:
             for newer, older in zip(reversed(done[:-1]), reversed(done[1:]), strict=True):
                 state[older] = state[newer] if newer != done[0] else later(state[newer], state[older])
             state[done[0]] = end
@@ -75,60 +75,60 @@ def step(state: list[Time], timed: PricedInstruction, later: Callable[[Time, Tim
 
 
 def product(a: Any, b: Any) -> Any:
-    """The (max, +) product of two matrices."""
+    """Return the (max, +) product of two matrices."""
     return np.maximum((a[:, :, None] + b[None, :, :]).max(axis=1), NEVER)
 
 
 class Scheduler:
-    """Schedules the nests of one phase, given the price of every step."""
+    """Schedule of the nests of one phase, given the price of every step."""
 
     def __init__(self, phase: Phase, cycles: Callable[[Step], int]) -> None:
         self.pipes = PIPES[phase.core_kind]
         self._cycles = cycles
-        self._timed: dict[int, tuple[Step, PricedInstruction]] = {}
+        self._priced: dict[int, tuple[Step, PricedInstruction]] = {}
         self._matrices: dict[int, tuple[Nest, Any]] = {}
         self._powers: dict[tuple[int, int], Any] = {}
-        self._held: dict[Buffer, SlotState] = {}
+        self._slots: dict[Buffer, SlotState] = {}
         self.length = len(self.pipes)
-        for buffer, used in _pipes_of(phase).items():
-            if len(used) > 1:  # a buffer of one pipe waits for nothing that the pipe's own order does not already give
+        for buffer, pipes in _pipes_of(phase).items():
+            if len(pipes) > 1:  # the order of a pipe covers all waits for a buffer that only it uses
                 first = self.length
                 self.length += 1 + buffer.slots
-                self._held[buffer] = SlotState(first, tuple(range(first + 1, self.length)))
+                self._slots[buffer] = SlotState(first, tuple(range(first + 1, self.length)))
 
     def timed(self, item: Step) -> PricedInstruction:
-        """The step with its price and the places in the state that it waits for."""
-        if id(item) not in self._timed:
+        """Return the step with its price and the places in the state that it waits for."""
+        if id(item) not in self._priced:
             instr = item.instr
             reads = {v.base for v in instr.reads() if isinstance(v.base, Buffer)} - {instr.dst.base}
-            target = self._held.get(instr.dst.base) if isinstance(instr.dst.base, Buffer) else None
-            made = PricedInstruction(
+            target = self._slots.get(instr.dst.base) if isinstance(instr.dst.base, Buffer) else None
+            priced = PricedInstruction(
                 self.pipes.index(instr.pipe),
                 self._cycles(item),
-                tuple(self._held[b] for b in reads if b in self._held),
+                tuple(self._slots[b] for b in reads if b in self._slots),
                 target,
                 instr.fresh,
             )
-            self._timed[id(item)] = (item, made)
-        return self._timed[id(item)][1]
+            self._priced[id(item)] = (item, priced)
+        return self._priced[id(item)][1]
 
     def ends(self, nest: Nest) -> dict[str, int]:
-        """Cycles from the start of the phase until each pipe is done, by fast-forward."""
+        """Return the cycles from the start of the phase until each pipe is done, by powers of matrices."""
         return dict(zip(self.pipes, self.advance([0] * self.length, nest), strict=False))
 
     def makespan(self, nest: Nest) -> int:
-        """Cycles from the start of the phase until every pipe is done."""
+        """Return the cycles from the start of the phase until every pipe is done."""
         return max(self.ends(nest).values())
 
     def plain_makespan(self, nest: Nest) -> int:
-        """The same cycles by scheduling every iteration; for tests and small nests."""
+        """Return the same cycles as `makespan` by scheduling every iteration; for tests and small nests."""
         state = [0] * self.length
         for item in _unrolled(nest):
             step(state, self.timed(item), max)
         return max(state[: len(self.pipes)])
 
     def advance(self, state: list[int], nest: Nest) -> list[int]:
-        """The state after the nest, from `state`."""
+        """Return the state after the nest, from `state`."""
         for item in nest:
             if isinstance(item, Step):
                 step(state, self.timed(item), max)
@@ -179,15 +179,15 @@ class Scheduler:
         return np.maximum(np.array(state), NEVER)
 
     def events(self, nest: Nest, state: list[int] | None = None) -> Iterator[tuple[Step, int, int]]:
-        """(step, start, end) [cycles] of every executed instruction, in program order."""
+        """Yield (step, start, end) [cycles] of every executed instruction, in program order."""
         state = [0] * self.length if state is None else state
         for item in _unrolled(nest):
-            timed = self.timed(item)
-            end = step(state, timed, max)
-            yield item, end - timed.cycles, end
+            priced = self.timed(item)
+            end = step(state, priced, max)
+            yield item, end - priced.cycles, end
 
     def busy(self, nest: Nest) -> dict[str, int]:
-        """Cycles that each pipe works."""
+        """Return the cycles that each pipe works."""
         out = dict.fromkeys(self.pipes, 0)
         for item in nest:
             if isinstance(item, Step):
@@ -201,8 +201,8 @@ class Scheduler:
         key = (id(body), -1)
         if key not in self._powers:
             self._powers[key] = self.busy(body)
-        found: dict[str, int] = self._powers[key]
-        return found
+        busy: dict[str, int] = self._powers[key]
+        return busy
 
 
 def _unrolled(nest: Nest) -> Iterator[Step]:
@@ -217,7 +217,7 @@ def _unrolled(nest: Nest) -> Iterator[Step]:
 def _pipes_of(phase: Phase) -> dict[Buffer, set[str]]:
     out: dict[Buffer, set[str]] = {}
     for instr in phase.instructions():
-        for seen in (*instr.reads(), instr.dst):
-            if isinstance(seen.base, Buffer):
-                out.setdefault(seen.base, set()).add(instr.pipe)
+        for view in (*instr.reads(), instr.dst):
+            if isinstance(view.base, Buffer):
+                out.setdefault(view.base, set()).add(instr.pipe)
     return out
