@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels import EMPTY, REGISTERS, Kernel, Phase, Size, Value
+from tilesim.kernels import EMPTY, REGISTERS, Kernel, Phase, Size, Value, dim
 from tilesim.operators import (
-    FAMILY,
     INNER_NULLPTR,
     RUNTIME_ERROR,
     SUCCESS,
@@ -27,7 +26,6 @@ from tilesim.operators import (
     Condition,
     Dimension,
     Numbers,
-    OneOf,
     Operator,
     Option,
     Rule,
@@ -240,8 +238,8 @@ def tolerance(_: str, __: Kernel) -> Tolerance:
     return Tolerance("one rounding to the dtype, and float32 sums of its terms", ulps=0.55, share=16 * 2**-24)
 
 
-ON_950 = OneOf(FAMILY, ("950",))
-"""The condition that the chip is of the family whose n and D have no range."""
+ON_950 = less(0, dim("vector.registers"))
+"""The condition that the chip has vector registers, as 950 has, where n and D have no range."""
 FREE = any_of(unknown("T", "N", "D"), ON_950, equal(T, 0), equal(N, 0), equal(D, 0))
 """The condition that n and D have no range: on 950, and without elements."""
 MOST_FEATURES, STEP = 100_000, 128
