@@ -297,5 +297,5 @@ mhc_post_backward = Operator(
     reference=reference,
     magnitude=of_magnitudes(reference),
     tolerance=tolerance,
-    kernel_names=("MhcPostBackward", "MhcPostGrad"),
+    kernel_names=("MhcPostBackward", "mhc_post_bwd"),
 )
