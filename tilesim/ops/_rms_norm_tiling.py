@@ -182,7 +182,7 @@ def of_a2(call: Call, of: Sizes, template: str, tiles: Mapping[str, int]) -> Ven
         "is_performance": int(quick(call, of)),
         "normal_flag": 0,
     }
-    return VendorTiling(data, KEYS[template], of.used, WORKSPACE_BYTES, of.room, DATA_BYTES["a2"])
+    return VendorTiling(data, KEYS[template], of.used, WORKSPACE_BYTES, of.room, data_bytes=DATA_BYTES["a2"])
 
 
 def quick(call: Call, of: Sizes) -> bool:
@@ -209,7 +209,7 @@ def of_950(call: Call, of: Sizes, template: str, tiles: Mapping[str, int]) -> Ve
             "avg_factor": float(np.float32(1) / np.float32(of.columns)),
             "last_block_factor": of.last,
         }
-        return VendorTiling(data, KEY_OF_FULL, of.used, WORKSPACE_BYTES, of.room, DATA_BYTES[FULL])
+        return VendorTiling(data, KEY_OF_FULL, of.used, WORKSPACE_BYTES, of.room, data_bytes=DATA_BYTES[FULL])
     widest, columns = max(of.item, of.gamma), tiles["columns"]
     aligned = -(-of.columns * widest // 512) * 512 // widest
     whole_row = 4 * aligned * of.item + 2 * aligned * of.gamma + 512 + 3072 + (4 * aligned if of.item == 2 else 0)
@@ -225,7 +225,7 @@ def of_950(call: Call, of: Sizes, template: str, tiles: Mapping[str, int]) -> Ve
         "multi_n_num": of.room // whole_row,
         "is_nddma": int(of.columns < 512),
     }
-    return VendorTiling(data, KEY_OF_SPLIT_950, of.used, WORKSPACE_BYTES, of.room, DATA_BYTES["a2"])
+    return VendorTiling(data, KEY_OF_SPLIT_950, of.used, WORKSPACE_BYTES, of.room, data_bytes=DATA_BYTES["a2"])
 
 
 @dataclass(frozen=True)
