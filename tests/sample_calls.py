@@ -25,8 +25,8 @@ MAIN = (
     "glu",
 )
 """The operators of documents, and their forwards."""
-WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 4, "Y": 3, "D": 24, "M": 20, "K": 70}
-LARGE = {"B": 3, "S": 700, "C": 4, "H": 1024, "R": 64, "X": 3000, "N": 900, "Y": 2, "D": 5000, "M": 600, "K": 500}
+WANTED = {"B": 2, "S": 5, "C": 3, "H": 48, "R": 16, "X": 6, "N": 32, "Y": 3, "D": 24, "M": 20, "K": 70}
+LARGE = {"B": 3, "S": 700, "C": 4, "H": 1024, "R": 64, "X": 3000, "N": 896, "Y": 2, "D": 5000, "M": 600, "K": 500}
 
 
 FREE = {("mhc_post", "h_res"): ("950",), ("mhc_post_backward", "h_res"): ("950",)}
@@ -56,6 +56,14 @@ OTHER_KERNELS: dict[str, list[dict[str, Any]]] = {
     "mhc_post_backward": [{"T": 2, "N": 4, "D": 6400}],
     "mhc_sinkhorn": [{"T": 2000, "N": 8, "num_iters": 2}],
     "mhc_sinkhorn_backward": [{"T": 2000, "N": 8, "num_iters": 2}],
+    "swi_glu": [{"x": (100, 2048), "dim": 1}],
+    "swi_glu_grad": [{"x": (100, 2048), "dim": 1}],
+    "rms_norm": [{"x": (5, 3000)}, {"x": (3, 20000)}],
+    "ge_glu_grad_v2": [
+        {"dy": (7, 20), "dim": 1, "approximate": 1},
+        {"dy": (6, 700), "dim": 1, "activate_left": True},
+        {"dy": (2, 8200), "dim": 1},
+    ],
     "add": BROADCAST,
     "mul": BROADCAST[1:3],
     "maximum": BROADCAST[3:5],

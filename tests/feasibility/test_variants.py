@@ -58,7 +58,7 @@ def test_variants_do_not_depend_on_the_size_of_a_memory(name, chip, dtype):
     spaces = {space for kind in SPACES.values() for space in kind}
     sizes = {f"memory.{space}.size_bytes": chip.memory.on_chip(space).size_bytes for space in sorted(spaces)}
     for call in calls_of(name, dtype):
-        if call.operator.tiling and (call.operator.variants(call, chip)[0] in ("small", "big") or name == "mhc_post"):
+        if call.operator.tiling and (len(call.operator.variants(call, chip)) == 1 or name == "mhc_post"):
             continue  # the vendor's published tiling decides
         for factor in (2, 4):
             changed = chip.override({key: size // factor for key, size in sizes.items()})
@@ -99,7 +99,7 @@ def test_one_step_past_the_last_size_that_fits_takes_the_next_variant(name, chip
     for sizes in STARTS.get(name, [small(op)]):
         call = bind(op, sizes, dtype=dtype)
         if len(op.variants(call, chip)) == 1:
-            assert op.variants(call, chip) == ("small",)  # the vendor's tiling decides for glu_backward
+            assert op.tiling, "the vendor's tiling decides"
             continue
         last, after = step(call, chip)
         assert kernel_of(last, chip).variant == op.variants(last, chip)[0]

@@ -21,6 +21,7 @@ from tests.golden.cases import (
     GluStatus,
     GluTiling,
     GradientCase,
+    KinTiling,
     MhcTiling,
     TensorSpec,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "GluStatus",
     "GluTiling",
     "GradientCase",
+    "KinTiling",
     "MhcTiling",
     "TensorSpec",
     "conv1d_refusals",
@@ -43,6 +45,7 @@ __all__ = [
     "glu_statuses",
     "glu_tilings",
     "gradient_cases",
+    "kin_tilings",
     "mhc_tilings",
 ]
 
@@ -159,6 +162,21 @@ def glu_statuses() -> list[GluStatus]:
         )
         for row in _rows("glu_tiling", "statuses")
     ]
+
+
+def kin_tilings(operator: str) -> list[KinTiling]:
+    """Return the calls of a gated unit, its gradients, a norm or the convolution, accepted ones first."""
+    table = _document("kin_tiling")[operator]
+    cases = []
+    for row in (dict(zip(table["columns"], row, strict=True)) for row in table["rows"]):
+        fields, values = table["fields"][row.pop("form")], row.pop("tiling")
+        options = {
+            name: _spec(value) if isinstance(value, list) else value
+            for name, value in zip(table["options"], row.pop("options"), strict=True)
+        }
+        tiling = None if values is None else dict(zip(fields, values, strict=True))
+        cases.append(KinTiling(**{**row, "shape": tuple(row["shape"])}, options=options, tiling=tiling))
+    return cases
 
 
 def gated_residual_limits() -> list[GatedResidualLimit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -128,6 +129,25 @@ class GluStatus:
     soc: str
     status: int
     route: str | None
+
+
+@dataclass(frozen=True)
+class KinTiling:
+    """A call of a gated unit, its gradients, a norm or the convolution, with its tiling or the check that fails."""
+
+    name: str
+    family: str
+    shape: tuple[int, ...]
+    dtype: str
+    options: dict[str, Any]
+    cores: int
+    ub_bytes: int
+    tiling: dict[str, float] | None
+    block_dim: int | None
+    tiling_key: int | None
+    workspace_bytes: int | None
+    variant: str | None
+    check: str | None
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def test_rows_of_every_length_have_a_program(chip, op, dtype):
         assert plan(op, {"x": (64, row)}, chip=chip, dtype=dtype).phases
 
 
-MOST = {"swi_glu": 1.05, "glu": 1.05, "glu_backward": 1.05, "softmax": 1.4, "rms_norm": 1.4, "dynamic_quant": 1.4}
+MOST = {"swi_glu": 1.05, "glu": 1.05, "glu_backward": 1.05, "softmax": 1.4, "rms_norm": 2.0, "dynamic_quant": 1.4}
 """How much longer rows of one length may take than rows of another."""
 ROWS = [(chip, op) for op in MOST for chip in CHIPS if load_chip(chip).family in load_operator(op).dtypes]
 

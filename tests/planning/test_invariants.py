@@ -272,6 +272,8 @@ SUMS = {
     ("softmax", "y"): {"depth"},
     ("mhc_post_backward", "grad_h_post"): {"columns"},
     ("mhc_sinkhorn_backward", "grad_input"): {"tokens", "cores"},
+    ("rms_norm", "rstd"): {"columns"},
+    ("rms_norm", "y"): {"columns"},
 }
 """Outputs made of sums or of inputs in the plan's order, and what of the plan that order depends on."""
 

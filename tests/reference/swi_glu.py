@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tests.reference.call import Call
-from tests.reference.formats import Inputs, Outputs, widened
+from tests.reference.formats import Inputs, Outputs
+from tests.reference.glu import halves
 from tests.reference.logistic import logistic
 
 
 def expected(call: Call, inputs: Inputs) -> Outputs:
     """Return `y` = x0 * s(x0) * x1 of the two halves of `x` along dim."""
-    first, second = np.split(widened(inputs["x"]), 2, axis=call.attributes["dim"])
-    return {"y": first * logistic(first)[0] * second}
+    gate, value = halves(inputs["x"], call.attributes["dim"])
+    return {"y": gate * logistic(gate)[0] * value}

@@ -123,7 +123,7 @@ def get_workspace_size(
     vendor has no such operator for the chip.
     """
     op = operator_of(api)
-    values = _sorted_out(op, parameters, named)
+    values = _sorted_out(op, _signature(op, api), parameters, named)
     device = chip if isinstance(chip, Chip) else load_chip(chip)
     call = bind(op, values)
     verdict = verdict_of(call, device)
@@ -140,13 +140,13 @@ def get_workspace_size(
 @checked
 def parameters_of(api: str) -> tuple[str, ...]:
     """The parameters of the first call of `api` in the vendor's order, but for workspaceSize and executor."""
-    return tuple(_signature(operator_of(api)))
+    return tuple(_signature(operator_of(api), api))
 
 
 @checked
 def operator_of(api: str) -> Operator:
     """The operator that the vendor calls `api`; raises BadInput with the nearest name if there is none."""
-    known = {op.api: op for op in map(load_operator, operators_shipped())}
+    known = {name: op for op in map(load_operator, operators_shipped()) for name in (op.api, *op.other_apis)}
     name = api.removesuffix(FIRST_CALL)
     if name not in known:
         hint = did_you_mean(name, known) or f" there are: {', '.join(known)}"
@@ -154,18 +154,20 @@ def operator_of(api: str) -> Operator:
     return known[name]
 
 
-def _signature(op: Operator) -> dict[str, str]:
-    """The vendor's name of every parameter, in order, and the operator's own name for it."""
+def _signature(op: Operator, api: str) -> dict[str, str]:
+    """The vendor's name of every parameter of a call, in order, and the operator's own name for it."""
     inputs = [t for t in op.tensors if t.role == INPUT]
     outputs = [t for t in op.tensors if t.role != INPUT]
     names = {t.alias or t.name: t.name for t in inputs}
-    names |= {a.alias or a.name: a.name for a in op.attributes}
+    lacking = op.other_apis.get(api.removesuffix(FIRST_CALL), ())
+    names |= {name: a.name for a in op.attributes if (name := a.alias or a.name) not in lacking}
     return names | {t.alias or t.name: t.name for t in outputs}
 
 
-def _sorted_out(op: Operator, parameters: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+def _sorted_out(
+    op: Operator, signature: Mapping[str, str], parameters: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[str, Any]:
     """The value of every parameter by the operator's name; raises BadInput with all that is wrong with the call."""
-    signature = _signature(op)
     order = list(signature)
     problems = []
     if len(parameters) > len(order):

@@ -142,7 +142,7 @@ class Worker:
 
     def _loop(self, loop: Loop) -> Body:
         inner = self._block(loop.body)
-        used = loop.extent.names() | loop.tile.names() | loop.unit.names() | loop.rows.names()
+        used = {n for s in (loop.extent, loop.tile, loop.unit, loop.rows, loop.strip) for n in s.names()}
         depends = [n for n in used if n not in self.sizes]
         known: dict[tuple[Any, ...], list[dict[str, int]]] = {}
 

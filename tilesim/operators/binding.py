@@ -152,6 +152,7 @@ class _Reader:
             self._number(name, value, self.dims, whole=True)
         else:
             (a,) = (a for a in op.attributes if a.name == name)
+            value = int(value) if a.flag and isinstance(value, bool | np.bool_) else value
             whole = bool(a.dim) or name == op.split or isinstance(a.default, int)
             self._number(name, value, self.attributes, whole=whole)
 
@@ -298,7 +299,7 @@ def _value(op: Operator, name: str, text: str) -> Any:
     option = name in {o.name for o in op.options}
     if option and isinstance(choice := _choice(op, name, lower), bool):
         return choice
-    if option and lower in _BOOLS:
+    if lower in _BOOLS and (option or name in {a.name for a in op.attributes if a.flag}):
         return _BOOLS[lower]
     if name in op.arguments:
         return None if lower in _NULL else _spec(name, word, "true, false, " if option else "")

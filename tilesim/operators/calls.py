@@ -29,8 +29,12 @@ def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
 
 
 def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
-    """`into`, with what the tensors say; twice, since one shape can say what another one needs."""
-    for name in (*op.reading_order(), *op.reading_order()):
+    """`into`, with what the tensors say; twice, since one shape can say what another one needs.
+
+    Where the second of two runs side by side begins is told by the tensors that have the second one alone.
+    """
+    names, seconds = tuple(op.reading_order()), [(p.axes[1],) for p in op.patterns.values() if p.paired]
+    for name in (*(n for n in names if op.patterns[n].axes in seconds), *names, *names):
         spec = specs.get(name)
         if spec is not None:
             op.patterns[name].learn(spec.shape, into)

@@ -65,6 +65,8 @@ class Argument:
     """Whether the document takes it without gaps only."""
     fan_in: str = ""
     """Of a weight, the dim that products with it sum over: random values are divided by its root."""
+    others: tuple[str, ...] = ()
+    """Dtypes that it may have in place of the operator's own."""
     positive: bool = False
     """Whether values below 0 mean nothing, as of a mean square."""
     unwanted: tuple[int, ...] | None = None
@@ -99,6 +101,8 @@ class Attribute:
     """The dim that it states; it has that dim's value where it is not given."""
     alias: str = ""
     """What the vendor's interface calls it, where that is another name."""
+    flag: bool = False
+    """Whether it is true or false, as 1 or 0."""
 
 
 class Texts(NamedTuple):
@@ -241,6 +245,8 @@ class VendorTiling:
     """Parameters of the kernel's template, where they select it and the key that packs them is not public."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Why a field is not known, by its name."""
+    data_bytes: int = 0
+    """Bytes of the fields together; 0 for 8 a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +360,8 @@ class Operator:
     """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
     """The vendor's tiling data, from the tiles of the plan, where its rule is public."""
+    other_apis: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Other calls of the vendor for the same kernel, each with the attributes of `api` that it lacks."""
     forward: str = ""
     """Of gradients, the operator that they are of: inputs of the same name are shared, and its outputs that are inputs
     here are what the backward needs saved."""
@@ -475,7 +483,9 @@ class Operator:
         Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
         """
         options = tuple(sorted(call.options.items()))
-        return _recorded(self, call.dtype, options, chip.family, variant, chip.vector.registers)
+        specs = {t.name: call.spec(t.name) for t in self.tensors if t.others}
+        others = tuple((n, s.dtype) for n, s in specs.items() if s and s.dtype in self.arguments[n].others)
+        return _recorded(self, call.dtype, others, options, chip.family, variant, chip.vector.registers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -546,10 +556,18 @@ class Call:
 
 @functools.lru_cache(maxsize=256)
 def _recorded(
-    op: Operator, dtype: str, options: tuple[tuple[str, bool], ...], family: str, variant: Hashable, registers: int
+    op: Operator,
+    dtype: str,
+    others: tuple[tuple[str, str], ...],
+    options: tuple[tuple[str, bool], ...],
+    family: str,
+    variant: Hashable,
+    registers: int,
 ) -> Kernel:
-    on = dict(options)
-    tensors = {t.name: None if t.option and not on.get(t.option) else _tensor(op, t, dtype) for t in op.tensors}
+    on, own = dict(options), dict(others)
+    there = [t for t in op.tensors if not t.option or on.get(t.option)]
+    tensors: dict[str, Tensor | None] = dict.fromkeys(op.arguments)
+    tensors |= {t.name: _tensor(op, t, own.get(t.name, dtype)) for t in there}
     kernel = Kernel(op.name, dtype, on, tensors, family, variant, registers, where=op.where)
     op.kernel(kernel)
     return kernel

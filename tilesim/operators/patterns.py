@@ -80,6 +80,11 @@ class Pattern:
         """The names of its folded runs."""
         return tuple(axis for axis in self.axes if isinstance(axis, str))
 
+    @property
+    def paired(self) -> bool:
+        """Whether it is two folded runs side by side."""
+        return len(self.folded) == len(self.axes) == 2
+
     def ranks(self, shape: Sequence[int]) -> bool:
         """Whether `shape` has a rank that the pattern takes."""
         fixed = len(self.axes) - len(self.folded)
@@ -87,7 +92,7 @@ class Pattern:
 
     def learn(self, shape: Sequence[int], into: Solution) -> None:
         """Add to a solution what `shape` says; what it already knows stays."""
-        runs = self._runs(len(shape), into.split)
+        runs = self._runs(shape, into.split, into.folds)
         if runs is None:
             return
         start = 0
@@ -101,9 +106,9 @@ class Pattern:
                 into.folds.setdefault(axis, part)
                 into.bind(axis, math.prod(into.folds[axis]))
             elif len(axis.names()) == 1 and axis == Size.of(next(iter(axis.terms[0][0]))):
-                into.bind(next(iter(axis.names())), part[0])
+                into.bind(next(iter(axis.names())), math.prod(part))
             else:
-                compound.append((axis, part[0]))
+                compound.append((axis, math.prod(part)))
         for size, value in compound:
             into.solve(size, value)
 
@@ -130,18 +135,27 @@ class Pattern:
                 return None
         return tuple(out)
 
-    def _runs(self, rank: int, split: int | None) -> list[int] | None:
-        """How many axes of a shape of `rank` each axis of the pattern takes, None if it does not match."""
-        folds = len(self.folded)
+    def _runs(self, shape: Sequence[int], split: int | None, folded: Mapping[str, tuple[int, ...]]) -> list[int] | None:
+        """How many axes of `shape` each axis of the pattern takes, None if it does not match.
+
+        Of two runs side by side the second one takes as many axes as another tensor says, else the last one.
+        An axis that must be a multiple, as 2*N, and is none takes those after it too where their product is one.
+        """
+        folds, rank = len(self.folded), len(shape)
         spare = rank - (len(self.axes) - folds)
         if spare < 0 or (spare and not folds):
             return None
         if folds < 2:
             return [spare if isinstance(axis, str) else 1 for axis in self.axes]
+        if self.paired:
+            last = len(folded.get(self.folded[-1], ("the last axis",)))
+            return [rank - last, last] if last <= rank else None
         if split is None or not -rank <= split < rank:
             return None
         before = split % rank
-        return [before, 1, rank - 1 - before]
+        multiple = next(axis.divisor() for axis in self.axes if isinstance(axis, Size))
+        whole = shape[before] % multiple and not math.prod(shape[before:]) % multiple
+        return [before, rank - before, 0] if whole else [before, 1, rank - 1 - before]
 
 
 def _axis(word: str, names: Mapping[str, Size]) -> Size | str:

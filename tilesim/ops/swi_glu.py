@@ -1,19 +1,25 @@
-"""The gated unit x0 * sigmoid(x0) * x1 of the two halves of `x` along one axis."""
+"""The gated unit x0 * sigmoid(x0) * x1 of the two halves of `x` along one axis.
+
+Source: the vendor's public host code and kernel (ops-nn, activation/swi_glu), one tiling for all of its products.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels import FAMILIES, WHOLE, Kernel, Parts, Range, grid_tiles, itemsize, load_as
+from tilesim.kernels import EMPTY, Kernel, Range
 from tilesim.operators import (
+    FAMILY,
+    TILING_ERROR,
     Argument,
     Arrays,
     Attribute,
     Call,
     Numbers,
+    OneOf,
     Operator,
-    axis_even,
+    VendorTiling,
     axis_exists,
     dtype_same,
     dtype_supported,
@@ -23,43 +29,78 @@ from tilesim.operators import (
     result,
     shape,
 )
-from tilesim.ops._axes import N, X, Y
+from tilesim.ops import _strips
+from tilesim.ops._strips import (
+    ROW,
+    N,
+    Strips,
+    X,
+    Y,
+    columns_of_inference,
+    elements_exist,
+    halves,
+    parted,
+    room,
+    strip_tiles,
+    tile_sizes,
+)
 
-ROW = N.size * Y.size
-"""Elements of half a row."""
+WITH_BFLOAT16 = ("float32", "float16", "bfloat16")
+DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "inference": ("float32", "float16")}
+KEY_OF_EMPTY = 100
 
 
-def variant(call: Call, chip: Chip) -> str | Parts:
-    """Whole rows, or where there are fewer than cores, parts that leave no core without one; none over a good copy."""
-    rows = max(call.dims.get("X", 0), 1)
-    if rows >= chip.cores.vector:
-        return WHOLE
-    share = -(-call.dims.get("N", 1) * call.dims.get("Y", 1) // (chip.cores.vector // rows))
-    copies = -(-share * itemsize(call.dtype) // chip.tiling.copy_bytes)
-    return Parts(chip.cores.vector // rows * max(copies, 1))
+def empty(call: Call) -> bool:
+    """Whether there are no elements; sizes that are not known are some."""
+    return 0 in call.dims.values()
+
+
+def variant(call: Call, chip: Chip) -> str | Strips:
+    """EMPTY without elements; else tiles of two slots, or of one where that spares every core its second tile."""
+    return EMPTY if empty(call) else _strips.variant(call, chip)
 
 
 def kernel(k: Kernel) -> None:
-    """Record the phase."""
-    x, y = k["x"].reshape(X.size, 2 * ROW), k["y"].reshape(X.size, ROW)
+    """Record the phase; nothing is launched without elements."""
+    if not isinstance(k.variant, Strips):
+        k.route = EMPTY
+        return
+    x, y, slots = k["x"].reshape(X.size, 2 * ROW), k["y"].reshape(X.size, ROW), k.variant.slots
     with k.vector("swi_glu") as p:
-        for n, c in grid_tiles(k, p, X.size, ROW):
-            gate = load_as(p, x[n, c], "float32", name="gate")
-            value = p.load(x[n, Range(c.start + ROW, c.size)], name="valueIn")
-            work = p.buffer("work", (n.size, c.size))
-            e = p.adds(p.exp(p.muls(gate, -1.0, out=work), out=work), 1.0, out=work)
-            silu = p.div(gate, e, out=work)
-            out = p.buffer("yOut", (n.size, c.size), k.dtype, slots=2)
-            if k.dtype == "float32":
-                p.store(p.mul(silu, value, out=out), y[n, c])
+        full = tile_sizes(p)
+        ones = p.fill(1.0, out=p.buffer("ones", full)) if k.dtype == "float32" else None
+        for t in strip_tiles(p, *full):
+            size = (t.rows, t.size)
+            gate = p.load(x[t.strip, t], out=p.buffer("gateIn", size, k.dtype, slots=slots))
+            second = Range(t.start + ROW, t.size)
+            value = p.load(x[t.strip, second], out=p.buffer("valueIn", size, k.dtype, slots=slots))
+            out = p.buffer("yOut", size, k.dtype, slots=slots)
+            if ones is not None:
+                e = p.adds(p.exp(p.muls(gate, -1.0, out=out), out=out), 1.0, out=out)
+                silu = p.mul(p.div(ones[: t.rows, : t.size], e, out=out), gate, out=out)
+                product = p.mul(silu, value, out=out)
             else:
-                product = p.mul(silu, p.cast(value, out=gate), out=work)
-                p.store(p.cast(product, out=out), y[n, c])
+                wide, work = (p.buffer(n, size, allocated=room(*full, k.dtype)) for n in ("wide", "work"))
+                gate = p.cast(gate, out=wide)
+                e = p.adds(p.exp(p.muls(gate, -1.0, out=work), out=work), 1.0, out=work)
+                silu = p.div(gate, e, out=work)
+                product = p.cast(p.mul(silu, p.cast(value, out=wide), out=work), out=out)
+            p.store(product, y[t.strip, t])
+
+
+def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
+    """Rows and columns of a tile, as the vendor's tiling has them."""
+    return {} if empty(call) else _strips.tiles(call, chip)
+
+
+def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling:
+    """The 14 fields of the vendor's tiling; none without elements, for which every core is launched and returns."""
+    return VendorTiling({}, KEY_OF_EMPTY, chip.cores.vector, 0) if empty(call) else _strips.tiling(call, chip)
 
 
 def reference(given: Arrays, numbers: Numbers) -> Arrays:
     """The unit in float64."""
-    first, second = np.split(given["x"], 2, axis=int(numbers["dim"]))
+    first, second, _ = parted(given["x"], numbers)
     return {"y": first * logistic(first) * second}
 
 
@@ -72,20 +113,24 @@ swi_glu = Operator(
     lead="x",
     attributes=(Attribute("dim", default=-1),),
     split="dim",
-    dtypes=FAMILIES,
+    dtypes=DTYPES,
     dtype="float32",
     rules=(
         *not_null("x", "y"),
-        dtype_supported("x"),
+        dtype_supported("x", tiling=(1, "dtype on 310P"), everywhere=True),
         dtype_same("y", "x"),
         rank("x", 1, 8),
-        axis_exists("dim", "x"),
-        axis_even("dim", "x", ""),
+        axis_exists("dim", "x", status=TILING_ERROR, tiling=(2, "dim")),
+        halves("x", "x", 3),
+        columns_of_inference("x", 4),
+        elements_exist("x", 5, OneOf(FAMILY, ("950",))),
         shape("y"),
     ),
     kernel=kernel,
     reference=reference,
     variant=variant,
+    tiles=tiles,
+    tiling=tiling,
     kernel_names=("SwiGlu",),
     accuracy_class="glu",
 )

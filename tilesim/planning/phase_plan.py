@@ -213,5 +213,5 @@ def _portion(kinds: Kinds) -> Portion:
             pattern = _portion(kind[1])
             tiles, elements = tiles + kind[0] * pattern.tiles, elements + kind[0] * pattern.elements
         else:
-            tiles, elements = tiles + kind[0], elements + kind[0] * kind[1]
+            tiles, elements = tiles + kind[0], elements + kind[0] * kind[1] * kind[4]
     return Portion(tiles, elements)

@@ -124,9 +124,11 @@ class Plan(Shown):
 
     @property
     def tiling_bytes(self) -> int:
-        """Bytes of tiling data that every core reads before it begins: 8 for each field, 0 if they are not known."""
-        data = self.vendor.data if self.vendor else None
-        return FIELD_BYTES * len(data) if data else self.kernel.tiling_bytes
+        """Bytes of tiling data that every core reads before it begins, as far as they are known."""
+        vendor = self.vendor
+        if vendor and vendor.data:
+            return vendor.data_bytes or FIELD_BYTES * len(vendor.data)
+        return self.kernel.tiling_bytes
 
     @property
     def block_dim(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilesim.chip.chip import Chip
 from tilesim.feasibility.inequalities import Inequality
 from tilesim.planning.phase_plan import PhasePlan, capacities
-from tilesim.program.loop_nest import split_loops
-from tilesim.program.recorder import Loop, Phase
+from tilesim.program.loop_nest import cuts, split_loops
+from tilesim.program.recorder import Loop, Phase, Tile
 from tilesim.program.sizes import Variable
 from tilesim.timing.parameters import Parameters
 
@@ -25,8 +26,8 @@ def vector_plan(
     tiles: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for tile in phase.tiles.values():
-        users = [loop for loop in phase.loops() if tile.name in loop.tile.names()]
-        longest = max((_longest_share(loop, sizes, available) for loop in users), default=1)
+        users = [loop for loop in phase.loops() if tile.name in loop.tile.names() | loop.strip.names()]
+        longest = max((_longest_share(loop, tile, sizes, available) for loop in users), default=1)
         cap = longest
         if tile.cap is not None:
             chip_values = {"vector_cores": available}
@@ -53,11 +54,10 @@ def vector_plan(
                     reasons[tile.name] = "equal tiles, as few as fit"
                 tiles[tile.name] = equal
         sizes[tile.name] = tiles[tile.name]
-    used = 0
-    for loop, _ in split_loops(phase):
-        parts = _parts(loop, sizes, available)
-        sizes[Variable(loop.name, "parts")] = parts
-        used = max(used, parts)
+    for loop, around in split_loops(phase):
+        grid = math.prod(int(outer.parts.bind(sizes)) for outer in around)
+        sizes[Variable(loop.name, "parts")] = _parts(loop, sizes, max(available // grid, 1))
+    used = max((cut.cores for cut in cuts(phase, sizes)), default=0)
     sizes[Variable(phase.name, "cores")] = max(used, 1)
     rests_on = frozenset({*parameters.keys, *capacities(phase)})
     return PhasePlan(phase, chip, sizes, tiles, reasons, max(used, 1), rests_on)
@@ -71,15 +71,18 @@ def _units(loop: Loop, sizes: Mapping[str, Any]) -> int:
 
 def _parts(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
     units = _units(loop, sizes)
+    if loop.shares is not None:
+        return int(loop.shares.bind(sizes))
     if loop.split == "block":
         each = -(-units // available) if units else 1
         return -(-units // each) if units else 1
     return max(min(available, units), 1)
 
 
-def _longest_share(loop: Loop, sizes: Mapping[str, Any], available: int) -> int:
-    extent = int(loop.extent.bind(sizes))
+def _longest_share(loop: Loop, tile: Tile, sizes: Mapping[str, Any], available: int) -> int:
+    extent = int((loop.extent if tile.name in loop.tile.names() else loop.rows).bind(sizes))
     if not loop.split or loop.split == "cyclic":
         return max(extent, 1)
     unit = int(loop.unit.bind(sizes))
-    return max(min(extent, -(-_units(loop, sizes) // available) * unit), 1)
+    parts = available if loop.shares is None else int(loop.shares.bind(sizes))
+    return max(min(extent, -(-_units(loop, sizes) // parts) * unit), 1)

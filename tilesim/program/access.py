@@ -60,6 +60,7 @@ def _surely_inside(view: View, axis: int, around: Sequence[Loop]) -> bool:
     if start == ZERO and size == whole:
         return True
     tiles = [(loop.range, loop.extent) for loop in around]
+    tiles += [(loop.range.strip, loop.rows) for loop in around]
     return any(start == tile.start and size in (tile.size, 1) and extent == whole for tile, extent in tiles)
 
 
@@ -69,7 +70,7 @@ def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
     names = set(names)
     for loop in reversed(around):
         needed = not names.isdisjoint(loop.variables)
-        names |= {n for size in (loop.extent, loop.tile, loop.unit, loop.rows) for n in size.names()}
+        names |= {n for size in (loop.extent, loop.tile, loop.unit, loop.rows, loop.strip) for n in size.names()}
         found.append((loop, needed))
     return found[::-1]
 
@@ -89,9 +90,10 @@ def _places(loop: Loop, sizes: Sizes) -> Iterator[Place]:
     """The first and the last tile of every size, of the first share of a loop and of the last."""
     tile, extent = loop.tile.bind(sizes), loop.extent.bind(sizes)
     if loop.split == "cyclic":
-        each, rows = loop.trips(sizes), loop.rows.bind(sizes)
-        for row, index in ((0, 0), (0, each - 1), (rows - 1, 0), (rows - 1, each - 1)) if each * rows > 0 else ():
-            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
+        each, rows, strip = loop.trips(sizes), loop.rows.bind(sizes), loop.strip.bind(sizes)
+        last = (rows - 1) // strip * strip
+        for row, index in ((0, 0), (0, each - 1), (last, 0), (last, each - 1)) if each * rows > 0 else ():
+            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row, min(strip, rows - row))
         return
     parts = int(loop.parts.bind(sizes)) if loop.split else 1
     for part in (0, parts - 1):

@@ -27,7 +27,14 @@ class Range:
     index: Size = ZERO
     """The number of the tile along the axis."""
     row: Size = ZERO
-    """The axis that the tile is of, in a loop over several rows."""
+    """The axis that the tile is of, in a loop over several rows; the first of them in one over strips of rows."""
+    rows: Size = ONE
+    """The number of rows that the tile has."""
+
+    @property
+    def strip(self) -> Range:
+        """The rows that the tile has."""
+        return Range(self.row, self.rows)
 
     def with_halo(self) -> Range:
         """The tile and the elements of its halo that exist."""

@@ -12,7 +12,7 @@ from tilesim.program.nodes import Loop, Source
 from tilesim.program.signatures import Shape, ShapeError
 from tilesim.program.sizes import Size
 
-SPLITS = ("block_balanced", "block", "cyclic")
+SPLITS = ("block_balanced", "block", "block_floor", "cyclic")
 """How a loop can be shared out over cores."""
 
 

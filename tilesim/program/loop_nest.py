@@ -78,6 +78,9 @@ def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
     if loop.split == "block":
         each = -(-units // parts)
         first, count = part * each, each
+    elif loop.split == "block_floor":
+        each = units // parts
+        first, count = part * each, each if part < parts - 1 else units - part * each
     else:
         each, more = divmod(units, parts)
         first, count = part * each + min(part, more), each + (part < more)
@@ -114,11 +117,12 @@ class Place:
     before: int = 0
     index: int = 0
     row: int = 0
+    rows: int = 1
 
 
 def bound(loop: Loop, place: Place) -> dict[str, int]:
     """The variables of a loop at one of its tiles."""
-    values = (place.start, place.size, place.after, place.before, place.index, place.row)
+    values = (place.start, place.size, place.after, place.before, place.index, place.row, place.rows)
     return dict(zip(loop.variables, values, strict=True))
 
 
@@ -127,9 +131,11 @@ def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[P
     tile = loop.tile.bind(sizes)
     if loop.split == "cyclic":
         extent, each = loop.extent.bind(sizes), loop.trips(sizes)
+        rows, strip = loop.rows.bind(sizes), loop.strip.bind(sizes)
         for k in range(part, loop.tiles(sizes), parts):
-            row, index = divmod(k, each)
-            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row)
+            number, index = divmod(k, each)
+            row = number * strip
+            yield Place(index * tile, min(tile, extent - index * tile), 0, 0, index, row, min(strip, rows - row))
         return
     number = -1
     for s in segments(loop, sizes, parts, part):
@@ -138,31 +144,39 @@ def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[P
             yield Place(start, s.size, s.after, s.before, number if loop.even else start // tile)
 
 
-Kinds = tuple["tuple[int, int, int, int] | tuple[int, Kinds]", ...]
-"""Runs of equal tiles: (times, size, after, before), or (times, runs) for a pattern that repeats."""
+Kinds = tuple["tuple[int, int, int, int, int] | tuple[int, Kinds]", ...]
+"""Runs of equal tiles: (times, size, after, before, rows), or (times, runs) for a pattern that repeats."""
 
 
 def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
     """The tiles of one share of a loop by their sizes alone."""
     if loop.split != "cyclic":
-        return tuple((s.times, s.size, s.after, s.before) for s in segments(loop, sizes, parts, part))
+        return tuple((s.times, s.size, s.after, s.before, 1) for s in segments(loop, sizes, parts, part))
     each = loop.trips(sizes)
     tile = loop.tile.bind(sizes)
     tail = loop.extent.bind(sizes) % tile
-    count = len(range(part, loop.tiles(sizes), parts))
+    strip = loop.strip.bind(sizes)
+    strips, low = divmod(loop.rows.bind(sizes), strip)
+    high = _dealt(strips * each, strip, each, tile, tail, parts, part)
+    return (*high, *_dealt(each, low, each, tile, tail, parts, (part - strips * each) % parts)) if low else high
+
+
+def _dealt(tiles: int, rows: int, each: int, tile: int, tail: int, parts: int, part: int) -> Kinds:
+    """A share of `tiles` tiles of `rows` rows, dealt from core 0 on; of the `each` of a row the last one is `tail`."""
+    count = len(range(part, tiles, parts))
     if not tail:
-        return ((count, tile, 0, 0),) if count else ()
+        return ((count, tile, 0, 0, rows),) if count else ()
     period = each // math.gcd(each, parts)
     common = math.gcd(each, parts)
     missing = each - 1 - part
     first = None if missing % common else missing // common * pow(parts // common, -1, period) % period
     if first is None:
-        return ((count, tile, 0, 0),) if count else ()
+        return ((count, tile, 0, 0, rows),) if count else ()
 
     def word(length: int) -> Kinds:
         if length <= first:
-            return ((length, tile, 0, 0),) if length else ()
-        kinds = ((first, tile, 0, 0), (1, tail, 0, 0), (length - first - 1, tile, 0, 0))
+            return ((length, tile, 0, 0, rows),) if length else ()
+        kinds = ((first, tile, 0, 0, rows), (1, tail, 0, 0, rows), (length - first - 1, tile, 0, 0, rows))
         return tuple(k for k in kinds if k[0])
 
     whole, rest = divmod(count, period)
@@ -299,8 +313,8 @@ class Nests:
         inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
         mine = (*key, loop, tile, inner)
         if mine not in self._bodies:
-            _, size, after, before, _, _ = loop.variables
-            known: dict[str, int] = dict(zip((size, after, before), tile, strict=True))
+            _, size, after, before, _, _, rows = loop.variables
+            known: dict[str, int] = dict(zip((size, after, before, rows), tile, strict=True))
             inside = {**sizes, **known, Variable(loop.name, "step"): _step(loop, sizes)}
             self._bodies[mine] = self._nest(loop.body, inside, mine, parts)
         return self._bodies[mine]
@@ -311,7 +325,7 @@ def _step(loop: Loop, sizes: Sizes) -> int:
     if loop.even or loop.halo or loop.lead:
         return 1
     tile = int(loop.tile.bind(sizes))
-    return math.gcd(tile, int(loop.unit.bind(sizes))) if loop.split in ("block", "block_balanced") else tile
+    return math.gcd(tile, int(loop.unit.bind(sizes))) if loop.split not in ("", "cyclic") else tile
 
 
 def _inside(loop: Loop) -> set[Loop]:

@@ -15,7 +15,7 @@ Operand = Value | Buffer | View | Scalar | Size | float
 Target = Value | Buffer | View
 Source = View | Scalar
 
-PLACE: tuple[Word, ...] = ("start", "size", "after", "before", "index", "row")
+PLACE: tuple[Word, ...] = ("start", "size", "after", "before", "index", "row", "rows")
 """The words of the variables that each tile of a loop binds, in the order of a Range."""
 
 
@@ -55,10 +55,11 @@ class Loop:
     """A loop over the tiles of one axis.
 
     `tile` [elements] is a number or a name that the plan decides. `split` distributes the axis over cores:
-    "block_balanced" (floor and remainder, in units of `unit` elements), "block" (equal shares, the last one short) or
-    "cyclic" (tile by tile, to core after core). `even` makes the tiles equal within one element instead of full tiles
-    and a tail; `halo` and `lead` are the elements after and before the tile that an iteration also reads. A cyclic loop
-    can run over the tiles of `rows` such axes, one after the other.
+    "block_balanced" (floor and remainder, in units of `unit` elements), "block" (equal shares, the last one short),
+    "block_floor" (equal shares, the last one with the remainder) or "cyclic" (tile by tile, to core after core);
+    `shares` is their number where it is not as many as there are cores. `even` makes the tiles equal within one
+    element instead of full tiles and a tail; `halo` and `lead` are the elements after and before the tile that an
+    iteration also reads. A cyclic loop can run over the tiles of `rows` such axes, `strip` of them at a time.
     """
 
     name: str
@@ -70,6 +71,8 @@ class Loop:
     halo: int = 0
     lead: int = 0
     rows: Size = ONE
+    strip: Size = ONE
+    shares: Size | None = None
     carry: tuple[Buffer, ...] = ()
     body: list[Instr | Loop] = field(default_factory=list)
     where: str = ""
@@ -84,9 +87,10 @@ class Loop:
     @property
     def range(self) -> Range:
         """The symbolic tile that the body is recorded for."""
-        start, size, after, before, index, row = map(dim, self.variables)
+        start, size, after, before, index, row, rows = map(dim, self.variables)
         size = self.tile if self.whole else size
-        return Range(start, size, after if self.halo else ZERO, before if self.lead else ZERO, index, row)
+        height = ONE if self.strip == ONE else rows
+        return Range(start, size, after if self.halo else ZERO, before if self.lead else ZERO, index, row, height)
 
     @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -100,8 +104,8 @@ class Loop:
 
     def full(self) -> dict[str, Size | int]:
         """The variables of its tile, bound to the largest that they can be."""
-        _, size, after, before, _, _ = self.variables
-        return {size: self.tile, after: self.halo, before: self.lead}
+        _, size, after, before, _, _, rows = self.variables
+        return {size: self.tile, after: self.halo, before: self.lead, rows: self.strip}
 
     def trips(self, sizes: Mapping[str, Any]) -> int:
         """Tiles along its axis, of all cores together."""
@@ -109,7 +113,7 @@ class Loop:
 
     def tiles(self, sizes: Mapping[str, Any]) -> int:
         """Tiles of all its rows, of all cores together."""
-        return self.trips(sizes) * int(self.rows.bind(sizes))
+        return self.trips(sizes) * int(-(-self.rows.bind(sizes) // max(self.strip.bind(sizes), 1)))
 
 
 @dataclass(frozen=True)

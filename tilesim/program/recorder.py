@@ -100,12 +100,15 @@ class Phase:
         halo: int = 0,
         lead: int = 0,
         rows: Size | int = 1,
+        strip: Size | int = 1,
+        shares: Size | int | None = None,
         carry: Sequence[Target] = (),
     ) -> Iterator[Range]:
         """Yield the one symbolic tile of a loop over `extent`: `for n in p.loop(...)` records its body once."""
         where = caller(self.kernel.where)
         check_split(name, split, where)
-        for word, size, least in (("extent", extent, 0), ("tile", tile, 1), ("unit", unit, 1), ("rows", rows, 0)):
+        sizes = (("extent", extent, 0), ("tile", tile, 1), ("unit", unit, 1), ("rows", rows, 0), ("strip", strip, 1))
+        for word, size, least in (*sizes, ("shares", 1 if shares is None else shares, 1)):
             check_size(f"{word} of loop '{name}'", size, least, where)
         for word, number in (("halo", halo), ("lead", lead)):
             check_number(f"{word} of loop '{name}'", number, 0, where)
@@ -119,6 +122,8 @@ class Phase:
             halo,
             lead,
             Size.of(rows),
+            Size.of(strip),
+            None if shares is None else Size.of(shares),
             tuple(_buffer(c, where) for c in carry),
             where=where,
         )

@@ -43,7 +43,7 @@ from tilesim.program.functions import (
 Env = Mapping[str, Any]
 """Values of the names: integers, or numpy arrays of integers to evaluate many shapes at once."""
 
-Word = Literal["start", "size", "after", "before", "index", "row", "step", "parts", "core", "cores"]
+Word = Literal["start", "size", "after", "before", "index", "row", "rows", "step", "parts", "core", "cores"]
 
 
 class Variable(str):
