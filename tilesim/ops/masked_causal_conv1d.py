@@ -50,12 +50,12 @@ B = Dimension("B")
 
 
 def kernel(k: Kernel) -> None:
-    """Record the forward: cores are dealt blocks of 64 columns of one sequence, tiles of S are equal within a block.
+    """Record the forward: cores take blocks of 64 columns of a sequence in turn, in which tiles of S are equal.
 
-    A tile also reads the two tokens before it; where there are none, they are zero. Every token is masked before it is
-    rounded, so that an infinite one is still zero.
+    A tile also reads the two tokens before it, which are zero before the first token. Every token is masked before it
+    is rounded, so that an infinite token becomes zero.
     """
-    k.reserve("library", KEPT_BYTES, "what the tiling leaves to the library, as in the backward")
+    k.reserve("library", KEPT_BYTES, "left to the library by the tiling, as in the backward")
     x, weight = k["x"], k["weight"].reshape(TAPS, H.size)
     with k.vector("forward") as p:
         rows = p.tile("rows", S.size)

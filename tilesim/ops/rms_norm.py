@@ -44,7 +44,7 @@ from tilesim.operators import (
 X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")
 SLOTS = {(False, 4): 1, (False, 2): 2, (True, 4): 2, (True, 2): 2}
-"""Tiles in flight by (vector registers or none, bytes of an element), as the times of the vendor's kernels tell."""
+"""Tiles in flight by (vector registers or none, bytes of an element), from the times of the vendor's kernel."""
 
 
 def variants(call: Call, _: Chip) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def kernel(k: Kernel) -> None:
 
 
 def long_rows(k: Kernel) -> None:
-    """Two passes over every row, of which not one fits."""
+    """Record two passes over every row, for rows that do not fit."""
     x, y, rstd = k["x"].reshape(ROWS, ROW), k["y"].reshape(ROWS, ROW), k["rstd"].reshape(ROWS)
     with k.vector("rms_norm", "two passes over rows that do not fit") as p:
         for n in p.loop("row", ROWS, split="block"):

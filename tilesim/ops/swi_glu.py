@@ -30,7 +30,7 @@ ROW = N.size * Y.size
 
 
 def variant(call: Call, chip: Chip) -> str | Parts:
-    """Whole rows, or where there are fewer than cores, parts that leave no core without one; none over a good copy."""
+    """Whole rows, or with fewer rows than cores parts of rows: enough for every core, each at most `copy_bytes`."""
     rows = max(call.dims.get("X", 0), 1)
     if rows >= chip.cores.vector:
         return WHOLE
