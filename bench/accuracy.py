@@ -45,7 +45,7 @@ CAUSES = {
     "established).",
     "elementwise": "Narrow and wide maximum (the cause is not established).",
     "quant": "Short rows (the cause is not established).",
-    "matmul": "Sides that are no multiple of a tile (the cause is not established).",
+    "matmul": "Sides that are not multiples of a tile (the cause is not established).",
 }
 """Cause of the largest errors of a class, and how certain it is."""
 LIMITS = """## What the model leaves out
@@ -215,7 +215,7 @@ def report(validations: Sequence[Validation]) -> str:
         if v.fit is not None:
             after = f"{v.fit.error:.1f} %, held out {v.fit.held_mape:.1f} %"
             problems = "; ".join(v.fit.problems) or "it converged"
-            out.append(f"A fit of all rows from the start figures has a mean error of {after}; {problems}. The shipped")
+            out.append(f"A fit of all rows from the start values has a mean error of {after}; {problems}. The shipped")
             shipped = Summary.of([c for c in v.compared if c.row.library])
             out.append(f"parameters have {shipped.mape:.1f} % on the same rows and are kept.\n")
     return "\n".join([*out, LIMITS])

@@ -106,7 +106,7 @@ def _npy(path: Path) -> Array:
 
 
 def _array(name: str, read: Callable[[Any], Array], source: Any) -> Array:
-    """The array that `read` returns of a source. Raises Malformed, with its name, if it is no array of numbers."""
+    """The array that `read` returns of a source. Raises Malformed, with its name, for any other content."""
     try:
         return read(source)
     except BROKEN as error:

@@ -154,7 +154,7 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
     Raises BadInput if nothing can be fitted.
     """
     points = points_of(rows, chip)
-    statuses = {figure.key: figure.status for figure in chip.figures()}
+    statuses = {p.key: p.status for p in chip.figures()}
     keys = [key for key in CANDIDATES if statuses[key] in ("fitted", "guess", "override")]
     keys = [key for key in keys if any(p.cube == (key in CUBE) for p in points)]
     if not points or not keys:
@@ -172,15 +172,15 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
             groups, unsettled = problem.held_out()
             held, problems = held + groups, problems + unsettled
     errors = [abs(timed(p.plan.on(current), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
-    before = {figure.key: figure.value for figure in chip.figures()}
+    before = {p.key: p.value for p in chip.figures()}
     final = _labelled(current, keys, points, [e * 100 for e in errors])
-    after = {figure.key: figure.value for figure in final.figures()}
+    after = {p.key: p.value for p in final.figures()}
     changed = {k: (float(before.get(k, math.nan)), float(v)) for k, v in after.items() if before.get(k) != v}
     return Fit(final, changed, tuple(held), len(points), fmean(errors) * 100, tuple(problems))
 
 
 def points_of(rows: Sequence[Measurement], chip: Chip) -> list[FitPoint]:
-    """Return the library kernels among the rows that can be planned, or the samples if there are none."""
+    """Return the library kernels among the rows that can be planned, else the samples."""
     known = [r for r in rows if r.call is not None]
     library = [r for r in known if r.library]
     points = []

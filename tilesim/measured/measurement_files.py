@@ -42,23 +42,22 @@ PIPES = {
 def load_measured(path: str | Path | None = None) -> list[Measurement]:
     """Return the rows of a measurement file, by default of the shipped one. Raises BadInput if it cannot be read."""
     file = SHIPPED if path is None else Path(path)
+    name = str(path or file.name)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            str(path), [f"cannot be read: {getattr(error, 'strerror', None) or 'not text'}".lower()]
-        ) from None
+        raise BadInput(name, [f"cannot be read: {getattr(error, 'strerror', None) or 'not text'}".lower()]) from None
     if file.suffix.lower() == ".json":
         try:
             records = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadInput(str(path), [f"is not JSON: {error}"]) from None
+            raise BadInput(name, [f"is not JSON: {error}"]) from None
         if not isinstance(records, list) or not all(isinstance(r, dict) for r in records):
-            raise BadInput(str(path), ["is not a list of measurements"])
+            raise BadInput(name, ["is not a list of measurements"])
         if records and not any({"chip", "op"} <= r.keys() for r in records):
-            raise BadInput(str(path), ["is not a list of measurements: no record has a chip and an op"])
+            raise BadInput(name, ["is not a list of measurements: no record has a chip and an op"])
         return [_from_record(r) for r in records]
-    return _from_csv(text, str(path or file.name))
+    return _from_csv(text, name)
 
 
 def measured_csv(rows: Iterable[Measurement]) -> str:

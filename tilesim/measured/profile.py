@@ -151,11 +151,11 @@ def _blocks(path: Path, rows: Sequence[Sequence[str]], pipes: Mapping[str, int])
 
     All other fields are from the OpBasicInfo table that the tool writes into the same folder.
     """
-    most = {
+    busiest = {
         pipe: max((v for row in rows if place < len(row) and (v := _number(row[place])) > 0), default=0.0)
         for pipe, place in pipes.items()
     }
-    worked = {("mte2" if pipe == "cube mte2" else pipe): value for pipe, value in most.items() if value}
+    worked = {("mte2" if pipe == "cube mte2" else pipe): value for pipe, value in busiest.items() if value}
     beside = sorted(path.parent.glob("OpBasicInfo*.csv"))
     try:
         known = read_profile(beside[-1])[:1] if beside else []

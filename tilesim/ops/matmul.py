@@ -159,9 +159,9 @@ class SampleStep(NamedTuple):
     double_buffer: bool = False
     unit_flag: bool = False
     reads_tiling: bool = True
-    """True where the cores read the tiling data, False where the compiler knows them."""
+    """True if the cores read the tiling data, False where the compiler knows them."""
     cache_order: bool = False
-    """True where the order of the tiles keeps what is read again in the L2 cache."""
+    """True if the order of the tiles keeps data that is read again in the L2 cache."""
 
 
 STEPS: Sequence[SampleStep] = (
@@ -200,7 +200,7 @@ def _sample_call(row: KernelRow, call: KernelCall) -> KernelCall:
     }
     # The unit flag hands L0C over block by block, which is as good as a second one.
     memories = {"memory.l0c.size_bytes": 2 * m * n * 4} if step.unit_flag else {}
-    if step.cache_order:  # what it reads again is still in the cache, as if the cache held everything
+    if step.cache_order:  # data that it reads again hits the cache, as if the cache held everything
         memories["memory.l2.size_bytes"] = 4 * sum(math.prod(shape) for shape in row.inputs)
     return replace(
         call,

@@ -64,7 +64,7 @@ TENSORS = (
 
 
 def kernel(k: Kernel) -> None:
-    """Record the phases; there are none without tokens.
+    """Record the phases, none of them without tokens.
 
     Products are summed in float32 and rounded when they are stored; their factors are rounded to the dtype first.
     """
