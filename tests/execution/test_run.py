@@ -415,7 +415,7 @@ def test_nothing_is_lost_when_writing_fails(ending, tmp_path):
     assert ending or sorted(p.name for p in path.iterdir()) == ["a.npy", "b.npy", "notes.txt"]
     with pytest.raises(BadInput, match="cannot be written"):
         save_outputs(tmp_path / "no" / "such" / f"out{ending}", first)
-    with pytest.raises(BadInput, match=r"nor a folder, but \.csv"):
+    with pytest.raises(BadInput, match=r"ends in \.csv, must be"):
         save_outputs(tmp_path / "out.csv", first)
 
 
