@@ -1,1 +1,1 @@
-"""How fast tilesim is, and how far off its times are: figures of one run, as ratios, never a test."""
+"""Speed of tilesim as ratios, errors of its times, and the tests that find seeded faults; never a test itself."""

@@ -1,7 +1,7 @@
-"""How far predicted times are from measured ones, and from rows that a fit did not see; the accuracy tables.
+"""Errors of predicted times, on all measured rows and on rows that a fit did not see; the accuracy tables.
 
-`python -m bench.accuracy [FILE]` prints, for each chip with measured rows, its classes of kernels: of the points of the
-package, and of FILE or a `measured.json` beside the checkout where there is one. `--held-out` also fits every chip
+`python -m bench.accuracy [FILE]` prints the errors of each class of kernels on each chip with measured rows: the points
+of the package, and those of FILE or of a `measured.json` beside the checkout. `--held-out` also fits every chip
 without each group of rows in turn (minutes) and writes reports/accuracy.md, the bands in
 tilesim/measured/data/accuracy.csv and the table in README.md.
 """
@@ -39,80 +39,80 @@ TARGETS = {
 CAUSES = {
     "glu": "Short, strided half-rows: only swi_glu has them, so that without one of its two dtypes the costs of bursts "
     "rest on few rows.",
-    "softmax": "The groups that are left hardly tell the cost of partial bursts, which the rows that are most off "
-    "consist of; and the library has several softmax kernels where the model has one (likely, not established).",
+    "softmax": "The other groups hardly constrain the cost of partial bursts, of which the rows with the largest "
+    "errors consist; and the library has several softmax kernels where the model has one (likely, not established).",
     "norm": "One fixed time and one kernel stand for the library's kernels of rows of any length (likely, not "
     "established).",
     "elementwise": "Narrow and wide maximum (the cause is not established).",
     "quant": "Short rows (the cause is not established).",
-    "matmul": "Sides that are no multiple of a tile (the cause is not established).",
+    "matmul": "Sides that are not multiples of a tile (the cause is not established).",
 }
-"""What the largest errors of a class come from, and how sure that is."""
-LEFT = """## What the model leaves out
+"""Cause of the largest errors of a class, and how certain it is."""
+LIMITS = """## What the model leaves out
 
-- Only copies that follow each other without another instruction between them are in flight together. How many bytes
-  are (`in_flight_bytes`, 4096) is a guess between 1.5 KiB, below which the [1,64] rows would come out too slow, and
+- Only copies that follow each other without another instruction between them are in flight together. Their number of
+  bytes (`in_flight_bytes`, 4096) is a guess between 1.5 KiB, below which the [1,64] rows are predicted too slow, and
   8 KiB, which Add on one core of ascend910b1 still copies one after another.
 - Samples that are far off: reading the same addresses by all cores, -32 % on ascend910b1 and -39 % on ascend950pr; Add
   with 4096 elements a tile and one buffer, -14 % on ascend910b1; Add with 21760 elements a tile, +17 %, and Gelu,
   +11 %, on ascend950pr; the Matmul steps before double buffers, -19 to -31 % on ascend910b1 and -12 and -56 % on
   ascend950pr. The causes are not established.
-- What a copy waits longer for global memory than for the cache (`miss_cycles`) is read off Add on one core, so that
-  those two rows say nothing of the model. All other figures that Add with and without the cache rests on are from
-  elsewhere.
-- Fits are pulled to their start figures, a little: with a pull between 0.7 and 1.3 times as strong, the held-out error
+- The additional latency of global memory over the cache (`miss_cycles`) is from Add on one core, so that those two
+  rows do not test the model. All other parameters that Add with and without the cache depends on are from other
+  sources.
+- Fits are pulled to their start values, a little: with a pull between 0.7 and 1.3 times as strong, the held-out error
   of swi_glu moves between 12.8 and 13.1 % on ascend910b2 and stays at 6.6 % on ascend950pr, that of softmax on
-  ascend950pr moves between 13.7 and 18.4 %. With swi_glu bfloat16 and softmax float16 of ascend950pr away at once their
-  mean errors are 6 and 25 %.
-- Fits have several ends that are about as good. The folds above search from what the fit of all rows has asked the
-  model; a fold that is made by hand, with a file of the other rows, starts anew: for swi_glu on ascend910b2 it has
-  errors of 18.7 % (bfloat16) and 11.5 % (float32), 13.9 % together.
-- Figures that were read off measured rows once and are not found anew when rows are held out: the launch figures, the
+  ascend950pr moves between 13.7 and 18.4 %. With both swi_glu bfloat16 and softmax float16 of ascend950pr held out,
+  their mean errors are 6 and 25 %.
+- Fits have several ends that are about as good. The folds above search from the points at which the fit of all rows
+  evaluated the model; a fit to a file of the other rows starts anew: for swi_glu on ascend910b2 it has errors of
+  18.7 % (bfloat16) and 11.5 % (float32), 13.9 % together.
+- Parameters that were taken from measured rows and are not fitted again when rows are held out: the launch times, the
   `tiling` table and the price of 64-bit integers, which rests on one row of maximum.
-- The programs of the library's operators were written with the measured times in sight, which holding out rows cannot
-  show. Without these choices the mean errors would be larger: tiles in flight of rms_norm (10.4 to 12 % on
+- The programs of the library's operators were written with knowledge of the measured times, which holding out rows does
+  not show. Without these choices the mean errors are larger: tiles in flight of rms_norm (10.4 to 12 % on
   ascend910b2, 5 to 12 % on ascend950pr), the largest tile of mish (4 to 23 % on ascend910b2), one slot of addcdiv (5 to
   19 % on ascend910b2, 5 to 21 % on ascend950pr).
-- Step 6 of the Matmul samples orders its tiles so that the cache is large enough, which is how it is predicted: as if
-  the cache held everything. From step 7 on the tiling is known to the compiler: the 200 bytes of tiling data before it
-  are read by 64 at a time, each taken to last as long as a copy waits, which is a guess (0.5 us; measured: 0.8 us).
-- What the cache keeps until a loop reads it again is a share: what fits of all that the cores touch meanwhile. A second
-  reading by another instruction, as in the second pass of a softmax, always hits.
+- Step 6 of the Matmul samples orders its tiles so that the cache is large enough, and is predicted as if the cache
+  held everything. From step 7 on the compiler knows the tiling; the earlier steps read 200 bytes of tiling data, 64 at
+  a time. The time of each such read is taken as the latency of a copy, which is a guess (0.5 us; measured: 0.8 us).
+- The share of data in the cache when a loop reads it again is the share that fits of all data that the cores access
+  meanwhile. A second read by another instruction, as in the second pass of a softmax, always hits.
 - Bank conflicts cost vector instructions alone, not the copies beside them: Add on ascend910b1 past the cache with
   16256 elements a tile without conflicts is predicted 0.03 % faster than with 16384 (measured: 1.7 %), as both are
-  bound by copies. That is the sample, whose cores share out rows; the library's `add` shares out elements, which leaves
-  a tail of 128 of them and makes 16256 0.2 % slower. Through the cache both take the same, as the memory bounds them.
-- The samples have all of the unified buffer that is in silicon, 256 bytes more before 950 and 8 KiB more on it than the
-  platform shows: `validate` predicts them with `memory.ub.reserved_bytes` 0 and `memory.ub.size_bytes` 262144.
+  bound by copies. The cores of that sample share rows; those of the library's `add` share elements, which leaves a tail
+  of 128 elements and makes 16256 0.2 % slower. Through the cache both take the same time, as the memory bounds them.
+- The samples use the whole physical unified buffer, 256 bytes more before 950 and 8 KiB more on it than the platform
+  shows: `validate` predicts them with `memory.ub.reserved_bytes` 0 and `memory.ub.size_bytes` 262144.
 - Rows of 9 to 15 floats take 4 to 6 times as long as rows of 8 on ascend910b2, in softmax, rms_norm and dynamic_quant:
-  each is a burst that is no whole number of blocks. No measured row is of such a length.
+  each is a burst of a partial block. No measured row has such a length.
 - Reads and writes share global memory while the pipes overlap; half of the time in which the longest pipe waits for
-  its next instruction is taken to hide behind it. So a latency that is made shorter can make a phase longer, by 0.3 %
-  in what was tried. Adding the squares of what one core takes alone and what the memory takes, in place of that, meets
-  the Add samples better (within 4 % on ascend910b1) and the library's kernels worse (held out 10 % in place of 5 % of
-  the elementwise ones, 27 in place of 13 % of swi_glu on ascend910b2).
-- Every row of gelu is predicted with the tanh form, those with approximate=none too, as the library's kernel takes its
-  time for both. The exact form, computed as it is written here, takes 75 % longer than those rows on ascend910b2 (107 %
+  its next instruction is taken as hidden behind it. So a shorter latency can make a phase longer, by at most 0.3 % in
+  the cases tried. The root of the sum of the squares of one core's time and the memory's time predicts the Add samples
+  better (within 4 % on ascend910b1) and the library's kernels worse (held out 10 % in place of 5 % for the elementwise
+  ones, 27 in place of 13 % for swi_glu on ascend910b2).
+- Every row of gelu is predicted with the tanh form, those with approximate=none too, as the library's kernel takes the
+  same time for both. The exact form, as it is computed here, takes 75 % longer than those rows on ascend910b2 (107 %
   at most) and is 7 % off on ascend950pr (21 % at most); as a kernel of its own it is unvalidated.
-- Operands that broadcast, of add, mul and maximum, are a class of their own that no figure is fitted to, so that
-  their estimates are unvalidated. Three such rows of maximum (int32, float16, int64) were measured under control on
-  each chip, outside these points: -23, +3 and -5 % on ascend910b2, +1, -9 and +3 % on ascend950pr. Integers of 8 and
+- Operands that broadcast, of add, mul and maximum, are a class of their own that no parameter is fitted to, so that
+  their estimates are unvalidated. Three such rows of maximum (int32, float16, int64) were measured in isolation on each
+  chip, outside these points: -23, +3 and -5 % on ascend910b2, +1, -9 and +3 % on ascend950pr. Integers of 8 and
   64 bits are such a class, too.
 """
 README_NOTE = f"Made by `{COMMAND}`; by operator and dtype, with causes: [reports/accuracy.md](reports/accuracy.md)."
 
 
-def validations(rows: list[Measurement], *, everything: bool) -> Iterable[tuple[Validation, float]]:
-    """The validation of every chip that rows are of, with the seconds it took."""
+def validations_of(rows: list[Measurement], *, everything: bool) -> Iterable[tuple[Validation, float]]:
+    """Yield the validation of every chip that has rows, with the seconds it took."""
     for chip in sorted({row.chip for row in rows} & set(chips_found())):
         start = time.perf_counter()
-        made = validate(rows, chip, all=everything)
-        if made.compared or made.skipped:
-            yield made, time.perf_counter() - start
+        validation = validate(rows, chip, all=everything)
+        if validation.compared or validation.skipped:
+            yield validation, time.perf_counter() - start
 
 
 def line(name: str, kind: str, summary: Summary, more: str = "") -> str:
-    """One line of the table; errors in percent of the measured time."""
+    """Return one line of the table; errors in percent of the measured time."""
     rank = "" if summary.rank_correlation is None else f"{summary.rank_correlation:.3f}"
     return (
         f"{name:14} {kind:12} {summary.rows:5} {summary.mape:7.1f} {summary.median_ape:7.1f} {summary.worst:+8.1f} "
@@ -124,32 +124,32 @@ def show(title: str, rows: list[Measurement], *, everything: bool = False) -> No
     """Print the tables of one file."""
     print(f"\n{title}")
     print(f"{'chip':14} {'class':12} {'rows':>5} {'MAPE':>7} {'median':>7} {'worst':>8} {'bias':>7} {'rank':>6}")
-    for made, seconds in validations(rows, everything=everything):
-        left = f"{len(made.skipped)} rows left out, {seconds:.1f} s"
-        if not made.compared:
-            print(f"{made.chip:14} nothing compared; {left}")
+    for validation, seconds in validations_of(rows, everything=everything):
+        note = f"{len(validation.skipped)} rows left out, {seconds:.1f} s"
+        if not validation.compared:
+            print(f"{validation.chip:14} nothing compared; {note}")
             continue
-        print(line(made.chip, "all", made.overall, left))
-        for kind, summary in made.families.items():
+        print(line(validation.chip, "all", validation.overall, note))
+        for kind, summary in validation.families.items():
             print(line("", kind, summary))
 
 
 def with_held_out(chip: str) -> Validation:
-    """The shipped figures against the points of the package, with the errors of rows that a fit did not see."""
+    """Return the shipped parameters against the points of the package, with the errors of held-out rows."""
     fit = validate(None, chip, fit=True).fit
     return replace(validate(None, chip), fit=fit)
 
 
-def held_of(made: Validation, kind: str) -> list[HeldOut]:
-    """The held-out groups of a class."""
-    held = made.fit.held if made.fit is not None else ()
+def held_of(validation: Validation, kind: str) -> list[HeldOut]:
+    """Return the held-out groups of a class."""
+    held = validation.fit.held if validation.fit is not None else ()
     return [h for h in held if (op := operator_of_kernel(h.operator)) is not None and op.accuracy_class == kind]
 
 
-def bands(made: Iterable[Validation]) -> str:
-    """The text of tilesim/measured/data/accuracy.csv."""
+def bands(validations: Iterable[Validation]) -> str:
+    """Return the text of tilesim/measured/data/accuracy.csv."""
     lines = [",".join(COLUMNS)]
-    for v in made:
+    for v in validations:
         for kind, s in v.families.items():
             held = held_of(v, kind)
             rows = sum(h.rows for h in held)
@@ -160,13 +160,13 @@ def bands(made: Iterable[Validation]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def class_table(made: Sequence[Validation]) -> str:
-    """The table of classes: errors of the shipped figures, held-out errors, the target and whether it is met."""
+def class_table(validations: Sequence[Validation]) -> str:
+    """Return the table of classes: errors of the shipped parameters, held-out errors, the target and its status."""
     out = [
         "| chip | class | rows | mean error % | median % | worst % | held out: mean % | worst % | target % | |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
-    for v in made:
+    for v in validations:
         for kind, s in v.families.items():
             held = held_of(v, kind)
             target = TARGETS.get((v.chip, kind))
@@ -180,33 +180,33 @@ def class_table(made: Sequence[Validation]) -> str:
     return "\n".join(out) + "\n"
 
 
-def report(made: Sequence[Validation]) -> str:
-    """The text of reports/accuracy.md."""
-    out = ["# How far predicted times are from measured ones\n", f"Made by `{COMMAND}`, from `{SOURCE}`.\n"]
+def report(validations: Sequence[Validation]) -> str:
+    """Return the text of reports/accuracy.md."""
+    out = ["# Errors of predicted times\n", f"Made by `{COMMAND}`, from `{SOURCE}`.\n"]
     out += [
         "Errors in percent of the measured time. Held out: predicted by a fit that did not see the (operator, dtype)"
     ]
     out += [
-        "group, or a fifth of the rows where an operator has one group; every such fit starts from the same figures,"
+        "group, or a fifth of the rows where an operator has one group; every such fit starts from the same values,"
     ]
-    out += ["which no measured row decided, within the same bounds as the fit of all rows.\n", class_table(made)]
+    out += ["which no measured row decided, within the same bounds as the fit of all rows.\n", class_table(validations)]
     out.append("## Held-out groups over the target of their class\n")
-    for v in made:
+    for v in validations:
         for kind in v.families:
             target = TARGETS.get((v.chip, kind), 1000)
             over = [f"{h.operator} {h.dtype} {h.mape:.1f} %" for h in held_of(v, kind) if h.mape > target]
             if over:
                 out.append(f"- {v.chip}, {kind} (target {target} %): {', '.join(over)}. {CAUSES[kind]}")
     out.append("")
-    for v in made:
+    for v in validations:
         out += [f"## {v.chip}, by operator and dtype\n"]
         out += [
             "| operator | dtype | rows | mean % | median % | worst % | bias % | rank | held out: mean % | worst % | |"
         ]
         out += ["|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"]
-        found = {(h.operator, h.dtype): h for h in (v.fit.held if v.fit is not None else ())}
+        held_by_group = {(h.operator, h.dtype): h for h in (v.fit.held if v.fit is not None else ())}
         for key, s in v.groups.items():
-            h = found.get(key)
+            h = held_by_group.get(key)
             rank = "" if s.rank_correlation is None else f"{s.rank_correlation:.3f}"
             held = f"{h.mape:.1f} | {h.worst:+.1f} | {h.by}" if h else " | | "
             errors = f"{s.mape:.1f} | {s.median_ape:.1f} | {s.worst:+.1f} | {s.bias:+.1f}"
@@ -215,15 +215,15 @@ def report(made: Sequence[Validation]) -> str:
         if v.fit is not None:
             after = f"{v.fit.error:.1f} %, held out {v.fit.held_mape:.1f} %"
             problems = "; ".join(v.fit.problems) or "it converged"
-            out.append(f"A fit of all rows from the start figures has a mean error of {after}; {problems}. The shipped")
+            out.append(f"A fit of all rows from the start values has a mean error of {after}; {problems}. The shipped")
             shipped = Summary.of([c for c in v.compared if c.row.library])
-            out.append(f"figures have {shipped.mape:.1f} % on the same rows and are kept.\n")
-    return "\n".join([*out, LEFT])
+            out.append(f"parameters have {shipped.mape:.1f} % on the same rows and are kept.\n")
+    return "\n".join([*out, LIMITS])
 
 
-def readme(text: str, made: Sequence[Validation]) -> str:
-    """README.md with the table of classes between its marks."""
-    block = f"{class_table(made)}\n{README_NOTE}\n"
+def readme(text: str, validations: Sequence[Validation]) -> str:
+    """Return README.md with the table of classes between its marks."""
+    block = f"{class_table(validations)}\n{README_NOTE}\n"
     return re.sub(
         r"(?<=<!-- accuracy: begin -->\n).*?(?=<!-- accuracy: end -->)", lambda _: block, text, flags=re.DOTALL
     )
@@ -231,12 +231,12 @@ def readme(text: str, made: Sequence[Validation]) -> str:
 
 def write() -> None:
     """Fit, and write the report, the bands and the README's table."""
-    made = [with_held_out(chip) for chip in ("ascend910b2", "ascend950pr")]
-    REPORT.write_text(report(made), encoding="utf-8")
-    TABLE.write_text(bands(made), encoding="utf-8")
+    validations = [with_held_out(chip) for chip in ("ascend910b2", "ascend950pr")]
+    REPORT.write_text(report(validations), encoding="utf-8")
+    TABLE.write_text(bands(validations), encoding="utf-8")
     file = ROOT / "README.md"
-    file.write_text(readme(file.read_text(encoding="utf-8"), made), encoding="utf-8")
-    print(class_table(made))
+    file.write_text(readme(file.read_text(encoding="utf-8"), validations), encoding="utf-8")
+    print(class_table(validations))
 
 
 def main() -> None:
@@ -249,7 +249,7 @@ def main() -> None:
     files = [Path(name) for name in words] or ([BESIDE] if BESIDE.exists() else [])
     for file in files:
         rows = load_measured(file)
-        show(f"{file.name}, rows measured under control", rows)
+        show(f"{file.name}, rows measured in isolation", rows)
         show(f"{file.name}, all rows", rows, everything=True)
 
 

@@ -1,12 +1,12 @@
-"""Seeded faults: which test notices a mistake in the arithmetic, in this tree and in another one.
+"""Seeded faults: the first test that finds each mistake in the arithmetic, in this tree or in another one.
 
-`python -m bench.faults COLUMN [TREE]` seeds every fault of FAULTS into a copy of TREE (this checkout unless told) and
+`python -m bench.faults COLUMN [TREE]` seeds every fault of FAULTS into a copy of TREE (by default this checkout) and
 runs its tests: first those nearest to the fault, then, for a fault that they miss, all others; the first failure
-counts. The test that fails has to pass without the fault. Results go to COLUMN of bench/faults.csv, and the table in
-bench/faults.md is written anew. With numbers after TREE only those faults are seeded.
+counts if that test passes without the fault. Results go to COLUMN of bench/faults.csv and to the table in
+bench/faults.md. With numbers after TREE only those faults are seeded.
 
-A place is a function and a text in it, no path: the function is looked for in every module, so that one list serves
-trees in which modules have other names. Where a function or its text differs between trees, a fault lists both.
+A place is a function and a text in it, without a path: the function is searched in all modules, so that one list
+serves trees with other names of modules. Where a function or its text differs between trees, a fault lists both.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "faults.csv"
 TABLE = ROOT / "bench" / "faults.md"
 PARTS = ("tilesim", "tests", "chips", "docs", "reports", "bench", "README.md", "pyproject.toml")
-"""What tests read of a checkout."""
+"""Parts of a checkout that tests read."""
 NEAR_SECONDS, ALL_SECONDS = 1200, 3600
 SURVIVES = "survives"
 
 
 class Place(NamedTuple):
-    """A text in a function, which is named with its class, and what the fault has in place of the text."""
+    """A function, with its class, a text in it, and the faulty replacement of the text."""
 
     function: str
     text: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """A mistake that somebody could make, at the first of `places` that a tree has."""
+    """A mistake in the code, at the first of `places` that a tree has."""
 
     area: str
     about: str
@@ -323,11 +323,11 @@ NEAR: Mapping[str, Sequence[str]] = {
         "test_run", "test_invariants",
     ),
 }  # fmt: skip
-"""Area of a fault -> its nearest tests, the quickest first, by the names that their files have in any tree."""
+"""Area of a fault -> files of its nearest tests in any tree, the fastest first."""
 
 
 class Checkout:
-    """A copy of a tree to seed faults into, beside one that stays as it is."""
+    """Two copies of a tree: faults are seeded into one, the other stays sound."""
 
     def __init__(self, tree: Path, python: Path, place: Path) -> None:
         self.python = python
@@ -354,18 +354,18 @@ class Checkout:
         raise LookupError(f"no place for the fault '{fault.about}'")
 
     def near(self, fault: Fault) -> list[str]:
-        """Return what is nearest to a fault: the examples of its module, then the test files of its area."""
+        """Return the nearest tests of a fault: the examples of its module, then the test files of its area."""
         paths = {path.stem: str(path.relative_to(self.sound)) for path in (self.sound / "tests").rglob("test_*.py")}
         return [str(self.find(fault)[0]), *(paths[name] for name in NEAR[fault.area] if name in paths)]
 
     def others(self, fault: Fault) -> list[str]:
-        """Return all other test files, and what else has examples."""
+        """Return all other test files, and the other files with examples."""
         near = self.near(fault)
         paths = sorted(str(path.relative_to(self.sound)) for path in (self.sound / "tests").rglob("test_*.py"))
         return [*(path for path in paths if path not in near), "README.md", "tilesim"]
 
     def failing(self, fault: Fault, paths: Sequence[str], seconds: int) -> str:
-        """Return the first of some tests that fails because of a fault, "" if none does."""
+        """Return the first of some tests that fails because of a fault, "" for none."""
         module, text = self.find(fault)
         (self.faulty / module).write_text(text, encoding="utf-8")
         try:
@@ -374,7 +374,7 @@ class Checkout:
             shutil.copy(self.sound / module, self.faulty / module)
 
     def _first(self, paths: Sequence[str], seconds: int) -> str:
-        """Return the first test that fails with the fault and passes without, "" if there is none."""
+        """Return the first test that fails with the fault and passes without it, "" for none."""
         deselected: list[str] = []
         while failed := self._run(self.faulty, [*paths, *(f"--deselect={test}" for test in deselected)], seconds):
             if failed not in self._passes:
@@ -388,7 +388,7 @@ class Checkout:
         """Return the first of some tests that fails in a checkout, "" if all pass."""
         command = [str(self.python), "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *arguments]
         try:
-            done = subprocess.run(  # noqa: S603 - tests of a tree, named by whoever runs this
+            process = subprocess.run(
                 command,
                 cwd=checkout,
                 env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -399,9 +399,9 @@ class Checkout:
             )
         except subprocess.TimeoutExpired:
             return f"more than {seconds} s"
-        lines = [line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        if done.returncode not in (0, 5) and not lines:
-            raise RuntimeError(done.stdout + done.stderr)
+        lines = [line.split(" - ")[0] for line in process.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        if process.returncode not in (0, 5) and not lines:
+            raise RuntimeError(process.stdout + process.stderr)
         return lines[0].partition(" ")[2] if lines else ""
 
 
@@ -419,7 +419,7 @@ def _functions(source: str, name: str) -> Iterator[str]:
 
 
 def read_results() -> dict[str, dict[str, str]]:
-    """Return what was found of every fault, by its text and by the column."""
+    """Return fault -> column -> the test that finds it."""
     if not RESULTS.exists():
         return {}
     with RESULTS.open(encoding="utf-8", newline="") as file:
@@ -434,12 +434,12 @@ def write_results(results: Mapping[str, Mapping[str, str]]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["fault", *columns])
         writer.writerows([fault.about, *(row.get(column, "") for column in columns)] for fault, row in rows)
-    found = {c: sum(row.get(c, "") not in ("", SURVIVES) for _, row in rows) for c in columns}
+    found_in = {c: sum(row.get(c, "") not in ("", SURVIVES) for _, row in rows) for c in columns}
     lines = [
         "# Seeded faults",
         "",
         "The first test that fails for each of these mistakes, by `python -m bench.faults`. "
-        + "; ".join(f"{column}: {count} of {len(rows)} are found" for column, count in found.items())
+        + "; ".join(f"{column}: {count} of {len(rows)} are found" for column, count in found_in.items())
         + ".",
         "",
         f"| | area | fault | {' | '.join(columns)} |",
@@ -452,7 +452,7 @@ def write_results(results: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def record(fault: Fault, column: str, test: str) -> None:
-    """Add what was found of a fault to the results."""
+    """Add the test that finds a fault to the results."""
     results = read_results()
     results.setdefault(fault.about, {})[column] = test
     write_results(results)
@@ -460,24 +460,24 @@ def record(fault: Fault, column: str, test: str) -> None:
 
 
 def main() -> None:
-    """Seed the faults that the command line asks for."""
+    """Seed the faults that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("column", help="where results go, such as 'before' or 'after'")
-    parser.add_argument("tree", nargs="?", type=Path, default=ROOT, help="the checkout")
-    parser.add_argument("numbers", nargs="*", type=int, help="the faults, from 1; all unless told")
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="with what the tree needs installed")
-    asked = parser.parse_args()
+    parser.add_argument("column", help="column of the results, such as 'before' or 'after'")
+    parser.add_argument("tree", nargs="?", type=Path, default=ROOT, help="the checkout; by default this one")
+    parser.add_argument("numbers", nargs="*", type=int, help="the faults, from 1; by default all")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="Python with the tree's dependencies")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        checkout = Checkout(asked.tree.resolve(), asked.python.absolute(), Path(directory))
+        checkout = Checkout(arguments.tree.resolve(), arguments.python.absolute(), Path(directory))
         missed = []
-        for number in asked.numbers or range(1, len(FAULTS) + 1):
+        for number in arguments.numbers or range(1, len(FAULTS) + 1):
             fault = FAULTS[number - 1]
             test = checkout.failing(fault, checkout.near(fault), NEAR_SECONDS)
             if not test:
                 missed.append(fault)
-            record(fault, asked.column, test or SURVIVES)
+            record(fault, arguments.column, test or SURVIVES)
         for fault in missed:
-            record(fault, asked.column, checkout.failing(fault, checkout.others(fault), ALL_SECONDS) or SURVIVES)
+            record(fault, arguments.column, checkout.failing(fault, checkout.others(fault), ALL_SECONDS) or SURVIVES)
 
 
 if __name__ == "__main__":

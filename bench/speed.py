@@ -1,8 +1,8 @@
-"""How long answers take: check, plan, simulate and run, imports and the command line.
+"""Times of answers: check, plan, simulate and run, imports and the command line.
 
-`python -m bench.speed` prints medians, and each as a multiple of another one from the same run: times of a machine say
-little, ratios a good deal. With `--before REV` (or a folder with another checkout) both versions are measured in turn
-and their ratio is printed. Every round is a process of its own, so that first calls are first calls.
+`python -m bench.speed` prints medians, and each as a multiple of another one from the same run: ratios depend on the
+machine less than times. With `--before REV` (or a folder with another checkout) both versions are measured in turn and
+their ratio is printed. Every round is a process of its own, so that it includes first calls.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import tilesim
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 3
@@ -48,56 +50,49 @@ STARTS: Mapping[str, Sequence[str]] = {
 }
 
 Times = dict[str, float]
-"""What was measured -> seconds."""
+"""Name of a measurement -> seconds."""
 
 
 def measured() -> Times:
-    """One round in this process."""
+    """Return the times of one round in this process."""
     return dict([*_answers(), *_events(), *_executions(), *_starts()])
 
 
 def _answers() -> Iterator[tuple[str, float]]:
-    """Verdicts, plans and timelines of few and many tokens."""
-    import tilesim  # noqa: PLC0415 - of the checkout that is measured
-
+    """Measure verdicts, plans and timelines of few and many tokens."""
     chip = tilesim.load_chip(CHIP)
     for op, shape in SHAPES.items():
         start = time.perf_counter()
         tilesim.check(op, shape(FEW), chip=chip, dtype="bfloat16")
         yield f"{op}: check, the first", time.perf_counter() - start
         for tokens in (FEW, MANY):
-            asked, label = partial(_ask, op, shape(tokens), chip), f"{tokens:,} tokens"
-            yield f"{op}: check, {label}", _median(partial(asked, tilesim.check))
-            yield f"{op}: plan, {label}", _median(partial(asked, tilesim.plan))
-            yield f"{op}: simulate, {label}", _median(partial(tilesim.simulate, asked(tilesim.plan)))
+            answer, label = partial(_answer, op, shape(tokens), chip), f"{tokens:,} tokens"
+            yield f"{op}: check, {label}", _median(partial(answer, tilesim.check))
+            yield f"{op}: plan, {label}", _median(partial(answer, tilesim.plan))
+            yield f"{op}: simulate, {label}", _median(partial(tilesim.simulate, answer(tilesim.plan)))
 
 
-def _ask(op: str, given: Mapping[str, Any], chip: Any, what: Callable[..., Any]) -> Any:
-    """The answer of check or plan."""
-    return what(op, given, chip=chip, dtype="bfloat16")
+def _answer(op: str, given: Mapping[str, Any], chip: Any, command: Callable[..., Any]) -> Any:
+    """Return the answer of check or plan."""
+    return command(op, given, chip=chip, dtype="bfloat16")
 
 
 def _events() -> Iterator[tuple[str, float]]:
-    """A plan and its timeline, and the same core instruction by instruction."""
-    import tilesim  # noqa: PLC0415 - see _answers
-
-    plan = partial(_ask, "glu_backward", {"self": (65_536, 8192)}, tilesim.load_chip(CHIP), tilesim.plan)
+    """Measure a plan with its timeline, and one core instruction by instruction."""
+    plan = partial(_answer, "glu_backward", {"self": (65_536, 8192)}, tilesim.load_chip(CHIP), tilesim.plan)
     yield "schedule: by powers", _median(lambda: tilesim.simulate(plan()), 3)
     timeline = tilesim.simulate(plan())
     yield "schedule: by instruction", _median(lambda: sum(1 for _ in timeline.events()), 1)
 
 
 def _executions() -> Iterator[tuple[str, float]]:
-    """Values tile by tile, and from the formula in float64."""
-    import numpy as np  # noqa: PLC0415 - what is imported counts in the starts only
-
-    import tilesim  # noqa: PLC0415 - see _answers
-    from tilesim.execution.inputs import random_inputs  # noqa: PLC0415
+    """Measure values tile by tile, and from the formula in float64."""
+    from tilesim.execution.inputs import random_inputs  # noqa: PLC0415 - numpy counts in the first answers
 
     for op, given in SMALL.items():
         plan = tilesim.plan(op, given, chip=CHIP, dtype="float16")
         inputs = random_inputs(plan.operator, plan.call, 0, chip=plan.chip)
-        exact = {name: np.asarray(array, dtype="float64") for name, array in inputs.items()}
+        exact = {name: array.astype("float64") for name, array in inputs.items()}
         if plan.operator.reference is not None:
             form = partial(plan.operator.reference, exact, {**plan.call.dims, **plan.call.attributes})
             yield f"{op}: reference", _median(form, 3)
@@ -105,13 +100,13 @@ def _executions() -> Iterator[tuple[str, float]]:
 
 
 def _starts() -> Iterator[tuple[str, float]]:
-    """Processes from their start to their end."""
+    """Measure processes from start to end."""
     for name, words in STARTS.items():
         yield f"start: {name}", _median(partial(_process, words), 1)
 
 
 def _process(words: Sequence[str]) -> None:
-    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - words of this file
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
 
 
 def _median(work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -124,26 +119,26 @@ def _median(work: Callable[[], object], repeats: int = REPEATS) -> float:
 
 
 def base_of(name: str) -> str:
-    """What a time is shown as a multiple of: few tokens, the formula, the powers, a bare interpreter."""
-    op, _, what = name.partition(": ")
+    """Return the time that a time is divided by: few tokens, the formula, the powers, a bare interpreter."""
+    op, _, answer = name.partition(": ")
     if op == "start":
         return "start: python"
     if op == "schedule":
         return "schedule: by powers"
-    if what == "run":
+    if answer == "run":
         return f"{op}: reference"
-    kind = what.partition(",")[0]
+    kind = answer.partition(",")[0]
     return f"{op}: {kind}, {FEW:,} tokens" if kind in ("check", "plan", "simulate") else ""
 
 
 def rounds(trees: Sequence[Path], count: int) -> list[Times]:
-    """The medians of `count` rounds of every tree, the trees in turn."""
-    found: list[list[Times]] = [[] for _ in trees]
+    """Return the medians of `count` rounds of every tree, the trees in turn."""
+    times_of: list[list[Times]] = [[] for _ in trees]
     for number in range(count):
-        order = list(zip(trees, found, strict=True))
+        order = list(zip(trees, times_of, strict=True))
         for tree, times in order if number % 2 == 0 else reversed(order):
             environment = os.environ | {"PYTHONPATH": str(tree)}
-            done = subprocess.run(  # noqa: S603 - this file
+            process = subprocess.run(
                 [sys.executable, __file__, "--once"],
                 env=environment,
                 cwd=tree,
@@ -151,22 +146,22 @@ def rounds(trees: Sequence[Path], count: int) -> list[Times]:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            times.append(json.loads(done.stdout))
-    return [{name: median(one[name] for one in times) for name in times[0]} for times in found]
+            times.append(json.loads(process.stdout))
+    return [{name: median(each[name] for each in times) for name in times[0]} for times in times_of]
 
 
 def checkout(before: str, place: Path) -> Path:
-    """A folder with another version: `before` itself, or a revision of this repository, unpacked in `place`."""
+    """Return a folder with another version: `before` itself, or a revision of this repository, unpacked in `place`."""
     if Path(before).is_dir():
         return Path(before).resolve()
-    done = subprocess.run(["git", "archive", before], cwd=ROOT, check=True, stdout=subprocess.PIPE)  # noqa: S603, S607
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+    archived = subprocess.run(["git", "archive", before], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
         archive.extractall(place, filter="data")
     return place
 
 
-def shown(after: Times, before: Times | None) -> str:
-    """The table: every time, as a multiple of its base, and as one of the time before."""
+def table(after: Times, before: Times | None) -> str:
+    """Return the table: every time, as a multiple of its base, and of the time before."""
     lines = [
         f"{'':52} {'median ms':>10} {'times base':>11}" + (f" {'before ms':>10} {'after/before':>13}" * bool(before))
     ]
@@ -197,7 +192,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         trees = [ROOT, *([checkout(given.before, Path(place))] if given.before else [])]
         after, *before = rounds(trees, given.rounds)
-    print(shown(after, before[0] if before else None))
+    print(table(after, before[0] if before else None))
 
 
 if __name__ == "__main__":

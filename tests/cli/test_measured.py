@@ -230,7 +230,7 @@ def test_rows_without_a_time_are_told(tilesim, tmp_path):
     (tmp_path / "p.csv").write_text("\n".join([HEAD, *rows]))
     shown = answered(tilesim("compare", "p.csv", "--chip", "ascend910b2"))
     assert "1 of 4 calls compared, 40.5 of 40.5 us (100.0%); 3 calls without a time" in shown
-    for said in ("no duration", "the duration is below 0", "the duration is no number"):
+    for said in ("no duration", "the duration is below 0", "the duration is not a number"):
         assert said in shown
 
 

@@ -44,7 +44,7 @@ def kernel_call(row):
     if row.variant:
         return call
     if "amount" not in row.attributes:
-        raise Unmapped("the amount is not told")
+        raise Unmapped("the source states no amount")
     given = {**call.given, "amount": float(row.attributes["amount"])}
     return replace(call, given=given, note="in the exact form")
 
@@ -97,7 +97,7 @@ def test_a_measured_row_is_predicted_and_has_its_class(tmp_path):
     assert {name: s.rows for name, s in validation.families.items()} == {"elementwise": 1, "shifts": 1}
     assert all(compared.predicted_us > 0 for compared in validation.compared)
     assert validation.notes == {("Shift", "float16"): {"in the exact form": 1}}
-    assert [reason for _, reason in validation.skipped] == ["the amount is not told"]
+    assert [reason for _, reason in validation.skipped] == ["the source states no amount"]
     call = validation.compared[1].row.call
     assert (call.given["amount"], call.options) == (2.5, {"exact": True})
 

@@ -167,7 +167,7 @@ def test_what_cannot_be_done_is_listed_with_the_reason(tmp_path):
 
 BAD = {
     "no duration": [None],
-    "the duration is no number": ["x", "12.5", "", True, False, [1.0], {"us": 1}],
+    "the duration is not a number": ["x", "12.5", "", True, False, [1.0], {"us": 1}],
     "the duration is below 0": [-3, -0.5],
     "the duration is 0": [0, 0.0],
     "the duration is not finite": [float("inf"), float("-inf"), float("nan"), 10**400],
@@ -189,7 +189,7 @@ def test_records_with_a_bad_duration_are_listed_and_never_compared(tmp_path):
     ("cell", "why"),
     [
         *((cell, "no duration") for cell in ("", "N/A", "-")),
-        *((cell, "the duration is no number") for cell in ("x", "True", "1_0", "3 us")),
+        *((cell, "the duration is not a number") for cell in ("x", "True", "1_0", "3 us")),
         *((cell, "the duration is below 0") for cell in ("-3", "-1e-9")),
         *((cell, "the duration is 0") for cell in ("0", "0.0")),
         *((cell, "the duration is not finite") for cell in ("inf", "nan", "1e400")),

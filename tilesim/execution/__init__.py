@@ -1,6 +1,6 @@
 """Values: a plan computed in numpy tile by tile, with its inputs and outputs in files, and the vendor's two calls.
 
-It takes plans and the wings below them, and never decides how work is tiled or what it costs.
+This wing takes plans. Tiles and cores are planning's, prices timing's.
 """
 
 import lazy_loader

@@ -1,10 +1,10 @@
-"""The vendor's two calls of an operator: the first checks and says how much workspace it takes, the second computes.
+"""The vendor's two calls of an operator: the first checks and returns the bytes of workspace, the second computes.
 
     status, workspace_size, executor = get_workspace_size("aclnnGluBackward", grad_out, x, -1, out, chip="ascend950pr")
     status = executor.run(np.empty(workspace_size, np.uint8))
 
 Parameters have the vendor's names and order: inputs, attributes, outputs. A tensor is a numpy array, or a TensorSpec
-where only the checks are wanted; None is a null pointer.
+for the checks alone; None is a null pointer.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from tilesim.ops import load_operator, operators_shipped
 from tilesim.planning.plan import Plan, plan_of
 
 FIRST_CALL = "GetWorkspaceSize"
-"""What the name of the first call ends in."""
+"""Ending of the name of the first call."""
 
 
 class Returned(Status):
-    """The status of a call, equal to the plain Status, with a `message` that says why; "" where all is well."""
+    """The status of a call, equal to the plain Status, with a `message` that gives the reason, "" for a success."""
 
     message: str
     parameter: str
-    """The parameter that the message is about, as the vendor calls it; "" if it is about none."""
+    """The vendor's name of the parameter that the message is about, "" if it is about none."""
     verdict: Verdict | None
-    """All that the first call found, with every other broken rule."""
+    """The verdict of the first call, with all broken rules."""
 
     @classmethod
     def of(cls, status: Status, message: str = "", parameter: str = "", verdict: Verdict | None = None) -> Self:
-        """A status with what there is to say about it."""
+        """Return a status with its message, parameter and verdict."""
         returned = cls(*status)
         returned.message, returned.parameter, returned.verdict = message, parameter, verdict
         return returned
 
     @property
     def ok(self) -> bool:
-        """Whether it is ACLNN_SUCCESS."""
+        """True if the status is ACLNN_SUCCESS."""
         return self == SUCCESS
 
     def __str__(self) -> str:
@@ -66,35 +66,35 @@ class Executor:
 
     plan: Plan
     tensors: Mapping[str, Any]
-    """What was given for each tensor of the operator, by the operator's name for it."""
+    """Array, TensorSpec or None of every tensor, by the operator's name of it."""
 
     @property
     def workspace_size(self) -> int:
-        """Bytes of workspace that it takes."""
+        """Bytes of workspace that the call takes."""
         return self.plan.workspace_bytes
 
     @checked
     def run(self, workspace: Any = None, *, threads: int = 1) -> Returned:
-        """The status of the second call: ACLNN_SUCCESS with every output written, or ACLNN_ERR_INNER with none.
+        """Return the status of the second call: ACLNN_SUCCESS with every output written, ACLNN_ERR_INNER with none.
 
-        `workspace` is any buffer of at least `workspace_size` bytes; None will do where that is 0. Raises BadInput for
-        what is no buffer, where a tensor was only described, and for outputs that are read-only or share memory with
-        each other or within themselves.
+        `workspace` is any buffer of at least `workspace_size` bytes, or None if that is 0. Raises BadInput for a
+        workspace that is not a buffer, for a TensorSpec in place of an array, and for outputs that are read-only, share
+        memory with each other or have elements that share memory.
         """
         described = [name for name, value in self.tensors.items() if isinstance(value, TensorSpec)]
         if described:
             names = ", ".join(_vendor_name(self.plan.operator, name) for name in described)
-            raise BadInput(self.plan.operator.api, [f"{names} described without values; give numpy arrays to run it"])
+            raise BadInput(self.plan.operator.api, [f"{names} described without values; run needs numpy arrays"])
         size = _bytes_of(workspace)
         if size is None and self.workspace_size:
             return Returned.of(INNER, f"workspace: expected {self.workspace_size} B, given null", "workspace")
         if size is not None and size < self.workspace_size:
             return Returned.of(INNER, f"workspace: expected {self.workspace_size} B, given {size} B", "workspace")
-        if self.plan.verdict.failing:  # the first call of the convolution accepts what does not fit
+        if self.plan.verdict.failing:  # the first call of the convolution accepts a call that does not fit
             return Returned.of(INNER, self.plan.verdict.culprit)
         for name, expected in self._outputs():
             given = self.tensors[name].shape
-            if given != expected:  # the first call of the convolution does not look at what it will write
+            if given != expected:  # the first call of the convolution does not check its outputs
                 parameter = _vendor_name(self.plan.operator, name)
                 return Returned.of(INNER, f"{parameter}: expected {list(expected)}, given {list(given)}", parameter)
         given = {name: value for name, value in self.tensors.items() if value is not None}
@@ -103,7 +103,7 @@ class Executor:
         return Returned.of(SUCCESS)
 
     def _outputs(self) -> list[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of every output that is given."""
+        """Return (name, shape) of every output that is given."""
         call = self.plan.call
         names = [t.name for t in call.operator.tensors if t.role != INPUT and self.tensors[t.name] is not None]
         return [(name, shape) for name in names if (shape := call.expected(name)) is not None]
@@ -113,14 +113,14 @@ class Executor:
 def get_workspace_size(
     api: str, /, *parameters: Any, chip: Chip | str | Path, **named: Any
 ) -> tuple[Returned, int, Executor | None]:
-    """(status, bytes of workspace, executor) of the first call of `api`; 0 and None where the status is no success.
+    """Return (status, bytes of workspace, executor) of the first call of `api`; 0 and None without a success.
 
     `api` is the vendor's name, such as "aclnnGluBackward", with or without "GetWorkspaceSize". Checks run in the
-    vendor's order. An optional tensor may be left out. A tensor with gaps is taken where the document takes it; where
-    it does not, the status is ACLNN_ERR_PARAM_INVALID, as for a format (the document names no status for it).
+    vendor's order. An optional tensor may be left out. A tensor with gaps is accepted where the
+    document accepts it; elsewhere the status is ACLNN_ERR_PARAM_INVALID, as for a format (the document names none).
 
-    Raises BadInput for an api, a parameter or a value that the call cannot even be written with, Unsupported where the
-    vendor has no such operator for the chip.
+    Raises BadInput for an unknown api or parameter and a value of a wrong type, Unsupported where the vendor has no
+    such operator for the chip.
     """
     op = operator_of(api)
     values = _sorted_out(op, _signature(op, api), parameters, named)
@@ -129,9 +129,9 @@ def get_workspace_size(
     verdict = verdict_of(call, device)
     if verdict.status is None:
         raise refusal(verdict)
-    refused = _refused(op, verdict, values)
-    if refused is not None:
-        return refused, 0, None
+    failure = _failure(op, verdict, values)
+    if failure is not None:
+        return failure, 0, None
     plan = plan_of(verdict)
     tensors = {name: None if call.is_null(name) else value for name, value in values.items() if name in op.arguments}
     return Returned.of(SUCCESS, verdict.note, verdict=verdict), plan.workspace_bytes, Executor(plan, tensors)
@@ -171,7 +171,7 @@ def _sorted_out(
     order = list(signature)
     problems = []
     if len(parameters) > len(order):
-        problems.append(f"{len(parameters)} parameters given, there are {len(order)}: {', '.join(order)}")
+        problems.append(f"{len(parameters)} parameters given, at most {len(order)} are expected: {', '.join(order)}")
     values = dict(zip(order, parameters, strict=False))
     for name, value in named.items():
         if name not in signature:
@@ -189,11 +189,11 @@ def _sorted_out(
             problems.append(f"{name} is None, must be a number")
     if problems:
         raise BadInput(op.api, problems)
-    return {own_name: values.get(name) for name, own_name in signature.items()}
+    return {key: values.get(name) for name, key in signature.items()}
 
 
-def _refused(op: Operator, verdict: Verdict, values: Mapping[str, Any]) -> Returned | None:
-    """What the first call returns where it is no success; None where it is."""
+def _failure(op: Operator, verdict: Verdict, values: Mapping[str, Any]) -> Returned | None:
+    """The status of a first call that fails, None for a success."""
     status = verdict.status or SUCCESS
     if status not in (PARAM_NULLPTR, PARAM_INVALID):
         for name, argument in op.arguments.items():
@@ -214,9 +214,9 @@ def _vendor_name(op: Operator, name: str) -> str:
 
 
 def _bytes_of(workspace: Any) -> int | None:
-    """Bytes of a buffer, None for a null pointer; raises BadInput for what is no buffer."""
+    """Bytes of a buffer, None for a null pointer; raises BadInput for any other value."""
     if workspace is None:
         return None
     with contextlib.suppress(TypeError):
         return int(workspace.nbytes) if hasattr(workspace, "nbytes") else memoryview(workspace).nbytes
-    raise BadInput("workspace", [f"a {type(workspace).__name__} is not a buffer of bytes, nor None"])
+    raise BadInput("workspace", [f"is of type {type(workspace).__name__}, must be a buffer of bytes or None"])

@@ -1,11 +1,11 @@
-"""The inputs of a call: from a file, from arrays alone, or made up."""
+"""Inputs of a call: from a file, from arrays, or random."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,53 +24,56 @@ from tilesim.program.dtypes import DTYPES, FLOATS, dtype_named, in_dtype, is_flo
 
 Array = Any
 
+BFLOAT16_BITS: Final = frozenset({np.dtype(np.uint16), np.dtype("V2")})
+"""Dtypes of arrays that hold the bits of bfloat16: uint16, and the void that numpy makes of it."""
+
 
 def load_inputs(path: str | Path, op: Operator | str, call: Call) -> dict[str, Array]:
-    """The inputs of a call from a file or folder, in the call's dtypes, memory-mapped where they are stored as such.
+    """Return the inputs of a call from a file or folder, in the call's dtypes, memory-mapped where the dtype is stored.
 
-    Raises BadInput with all problems at once: what cannot be read, names, shapes, dtypes and values that do not match.
+    Raises BadInput with all problems at once: unreadable files, and names, shapes, dtypes and values that do not match.
     """
     operator = load_operator(op)
     extra = {t.name for t in operator.tensors if t.role != INPUT} | {a.name for a in operator.attributes}
-    arrays = _by_own_names(operator, read_arrays(path))
+    arrays = _by_name(operator, read_arrays(path))
     return conformed(call, {name: array for name, array in arrays.items() if name not in extra})
 
 
 def given_from_arrays(op: Operator | str, arrays: Mapping[str, Array], dtype: str | None = None) -> dict[str, Any]:
-    """What arrays say of a call, as `bind` takes it: shapes and dtypes, which options are there, attributes.
+    """Return the shapes, dtypes, options and attributes that arrays state of a call, as `bind` takes them.
 
-    Attributes are arrays of one number. Inputs that are not there are null where they belong to an option. 16-bit
-    floats that come as float32 are of `dtype`; without it, of the first dtype of the operator that has all the values.
+    Attributes are arrays of one number. Missing inputs of an option are null. 16-bit floats in float32 arrays are of
+    `dtype`; without it, of the first dtype of the operator that has all the values.
     """
     operator = load_operator(op)
-    arrays = _by_own_names(operator, arrays)
+    arrays = _by_name(operator, arrays)
     attributes = {a.name for a in operator.attributes} - operator.arguments.keys()
     names = [t for t in operator.tensors if t.role == INPUT and arrays.get(t.name) is not None]
-    main = dtype_named(dtype) if dtype else _told(operator, [arrays[t.name] for t in names if not t.dtype])
+    main = dtype_named(dtype) if dtype else _main_dtype(operator, [arrays[t.name] for t in names if not t.dtype])
     given: dict[str, Any] = {n: arrays[n].item() for n in attributes if n in arrays and np.size(arrays[n]) == 1}
     for t in names:
-        given[t.name] = TensorSpec(arrays[t.name].shape, _spelled(arrays[t.name], t.dtype or main))
+        given[t.name] = TensorSpec(arrays[t.name].shape, _stated_dtype(arrays[t.name], t.dtype or main))
     for t in operator.tensors:
         if t.role == INPUT and t.option and t.name not in given:
             given[t.name] = None
     return given
 
 
-def _by_own_names(op: Operator, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays with every tensor under its own name. Raises BadInput for two that are the same tensor."""
+def _by_name(op: Operator, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays by the operator's name of every tensor. Raises BadInput for two arrays of one tensor."""
     problems: list[str] = []
-    found = by_own_names(op, arrays, problems)
+    by_name = by_own_names(op, arrays, problems)
     if problems:
         raise BadInput(op.name, problems)
-    return found
+    return by_name
 
 
-def _told(op: Operator, arrays: list[Array]) -> str:
-    """The dtype that the arrays of the operator's own dtype can have."""
-    known = list(dict.fromkeys([op.dtype, *(d for some in op.dtypes.values() for d in some)]))
+def _main_dtype(op: Operator, arrays: list[Array]) -> str:
+    """The first dtype of the operator that the arrays of its main dtype can have."""
+    known = list(dict.fromkeys([op.dtype, *(d for dtypes in op.dtypes.values() for d in dtypes)]))
     kinds = {array.dtype for array in arrays}
     for kind in known:
-        if numpy_dtype(kind) in kinds or (kind == "bfloat16" and kinds & {np.dtype(np.uint16), np.dtype("V2")}):
+        if numpy_dtype(kind) in kinds or (kind == "bfloat16" and kinds & BFLOAT16_BITS):
             return kind
     return next((kind for kind in known if all(_holds(array, kind) for array in arrays)), op.dtype)
 
@@ -83,20 +86,20 @@ def _holds(array: Array, dtype: str) -> bool:
     return True
 
 
-def _spelled(array: Array, dtype: str) -> str:
-    """The dtype to state for an array: `dtype` where its elements may stand for that, else its own."""
-    stands = array.dtype in (np.dtype(np.uint16), np.dtype("V2")) if dtype == "bfloat16" else False
-    if stands or (array.dtype == np.float32 and itemsize(dtype) == 2 and is_float(dtype)):
+def _stated_dtype(array: Array, dtype: str) -> str:
+    """The dtype to state for an array: `dtype` where the array may hold its elements, else the array's own."""
+    bits = dtype == "bfloat16" and array.dtype in BFLOAT16_BITS
+    if bits or (array.dtype == np.float32 and itemsize(dtype) == 2 and is_float(dtype)):
         return dtype
     return next((name for name in DTYPES if numpy_dtype(name) == array.dtype), str(array.dtype))
 
 
 def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) -> dict[str, Array]:
-    """Inputs of a call that go together, from a seed: normal, weights divided by the root of what they sum over.
+    """Return consistent random inputs of a call from a seed: normal values, weights over the root of their fan-in.
 
-    What a backward needs saved comes from its forward, run on `chip` at the same inputs, or at others where it has none
-    of them: the layout of what is saved may depend on the chip. Both have the same name, or the same in the vendor's
-    interface.
+    Saved tensors of a backward are results of its forward, which runs on `chip` at the same inputs, or at inputs of its
+    own where the two share none: the layout of saved tensors may depend on the chip. A saved tensor and its result have
+    the same name, or the same one in the vendor's interface.
     """
     operator = load_operator(op)
     if (number := whole_number(seed)) is None or number < 0:
@@ -106,7 +109,7 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     forward = load_operator(operator.forward) if operator.forward else None
     results = {t.alias or t.name: t for t in forward.tensors if t.role != INPUT} if forward else {}
     saved = {t.name: results[t.alias or t.name] for t in wanted if (t.alias or t.name) in results}
-    drawn = {t.name: np.asarray(_drawn(rng, t, call)) for t in wanted if t.name not in saved}
+    drawn = {t.name: np.asarray(_draw(rng, t, call)) for t in wanted if t.name not in saved}
     if forward is None or not saved:
         return drawn
     inputs = [t for t in forward.tensors if t.role == INPUT]
@@ -118,12 +121,12 @@ def random_inputs(op: Operator | str, call: Call, seed: int = 0, *, chip: Chip) 
     given |= {a.name: call.attributes[a.name] for a in forward.attributes if a.name in call.attributes}
     given |= {name: size for name, size in call.dims.items() if missing and name in forward.dimensions}
     first = bind(forward, given, dtype=call.dtype)
-    shared |= {t.name: np.asarray(_drawn(rng, t, first)) for t in missing}
+    shared |= {t.name: np.asarray(_draw(rng, t, first)) for t in missing}
     outputs = run(plan_of(verdict_of(first, chip)), shared).outputs
     return {t.name: outputs[saved[t.name].name] if t.name in saved else drawn[t.name] for t in wanted}
 
 
-def _drawn(rng: np.random.Generator, argument: Argument, call: Call) -> Array:
+def _draw(rng: np.random.Generator, argument: Argument, call: Call) -> Array:
     spec = call.specs[argument.name]
     if spec is None:
         raise BadInput(argument.name, ["is null"])
@@ -139,81 +142,81 @@ def _drawn(rng: np.random.Generator, argument: Argument, call: Call) -> Array:
 
 
 def agreed(
-    op: Operator | str, arrays: Mapping[str, Any], asked: Mapping[str, Any], dtype: str | None = None
+    op: Operator | str, arrays: Mapping[str, Any], stated: Mapping[str, Any], dtype: str | None = None
 ) -> dict[str, Any]:
-    """What arrays and a caller say of a call together, as `bind` takes it; `asked` is as `parse` returns it.
+    """Return a call as `bind` takes it from arrays and from what a caller states, which is as `parse` returns it.
 
-    The arrays of inputs tell shapes, dtypes and which options with tensors are on; what is asked adds what they leave
-    open. Raises BadInput, with all problems at once, where the two contradict each other.
+    The arrays of inputs give shapes, dtypes and options with tensors; `stated` adds the others. Raises BadInput, with
+    all problems at once, where the two contradict each other.
     """
     operator = load_operator(op)
     inputs = [t.name for t in operator.tensors if t.role == INPUT]
-    specs = {n: v for n, v in asked.items() if n in inputs and not isinstance(v, bool)}
+    specs = {n: v for n, v in stated.items() if n in inputs and not isinstance(v, bool)}
     options = {o.name for o in operator.options if any(t.name in inputs for t in operator.members(o.name))}
-    chosen = {n: on for n, on in asked.items() if n in options and isinstance(on, bool)}
-    rest = {n: v for n, v in asked.items() if n not in specs and n not in chosen}
+    chosen = {n: on for n, on in stated.items() if n in options and isinstance(on, bool)}
+    numbers = {n: v for n, v in stated.items() if n not in specs and n not in chosen}
 
     dtypes = {n: v.dtype for n, v in specs.items() if isinstance(v, TensorSpec)}
-    own = [kind for n, kind in dtypes.items() if not operator.arguments[n].dtype]
-    main = dtype_named(dtype) if dtype else next(iter(own), None)
-    told = given_from_arrays(operator, arrays, main)
-    there = {n: spec for n, spec in told.items() if isinstance(spec, TensorSpec)}
-    wanted = {n: dtypes.get(n) or operator.arguments[n].dtype or main for n in there}
+    main_dtypes = [kind for n, kind in dtypes.items() if not operator.arguments[n].dtype]
+    main = dtype_named(dtype) if dtype else next(iter(main_dtypes), None)
+    given = given_from_arrays(operator, arrays, main)
+    tensors = {n: spec for n, spec in given.items() if isinstance(spec, TensorSpec)}
+    wanted = {n: dtypes.get(n) or operator.arguments[n].dtype or main for n in tensors}
     problems = [
-        *_other_shapes(there, specs),
-        *_other_dtypes(there, wanted),
-        *_other_options(operator, there, chosen),
-        *_other_numbers(told, rest),
+        *_other_shapes(tensors, specs),
+        *_other_dtypes(tensors, wanted),
+        *_other_options(operator, tensors, chosen),
+        *_other_numbers(given, numbers),
     ]
     sizes = {a.name: a.dim for a in operator.attributes if a.dim} | {n: n for n in operator.sizes}
-    call = bind(operator, {**told, **{n: v for n, v in rest.items() if n not in sizes}})
-    for name in [n for n in rest if n in sizes]:
+    call = bind(operator, {**given, **{n: v for n, v in numbers.items() if n not in sizes}})
+    for name in [n for n in numbers if n in sizes]:
         size = size_of(call, sizes[name])
-        if size is not None and size != rest[name] and name not in told:
-            problems.append(f"{name} is {size}, must be {rest[name]}")
+        if size is not None and size != numbers[name] and name not in given:
+            problems.append(f"{name} is {size}, must be {numbers[name]}")
         if size is not None:
-            del rest[name]
+            del numbers[name]
     if problems:
         raise BadInput(operator.name, problems)
-    return {**told, **rest}
+    return {**given, **numbers}
 
 
-def _other_shapes(there: Mapping[str, TensorSpec], asked: Mapping[str, Any]) -> Iterator[str]:
-    """Tensors that are there or not, or of another shape, against what is asked."""
-    for name, value in asked.items():
+def _other_shapes(tensors: Mapping[str, TensorSpec], stated: Mapping[str, Any]) -> Iterator[str]:
+    """Tensors that are stated and missing, stated as null and given, or of another shape than stated."""
+    for name, value in stated.items():
         shape = None if value is None else tuple(getattr(value, "shape", value))
-        if shape is None and name in there:
+        if shape is None and name in tensors:
             yield f"{name} is given, must be null"
-        elif shape is not None and name not in there:
+        elif shape is not None and name not in tensors:
             yield f"{name} is missing, {list(shape)} is needed"
-        elif shape is not None and shape != there[name].shape:
-            yield f"{name} has shape {list(there[name].shape)}, must be {list(shape)}"
+        elif shape is not None and shape != tensors[name].shape:
+            yield f"{name} has shape {list(tensors[name].shape)}, must be {list(shape)}"
 
 
-def _other_dtypes(there: Mapping[str, TensorSpec], wanted: Mapping[str, str | None]) -> Iterator[str]:
-    """Tensors of another dtype than is asked, those of one dtype together."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, spec in there.items():
+def _other_dtypes(tensors: Mapping[str, TensorSpec], wanted: Mapping[str, str | None]) -> Iterator[str]:
+    """Tensors of another dtype than stated, those of equal dtypes together."""
+    names_of: dict[tuple[str, str], list[str]] = {}
+    for name, spec in tensors.items():
         dtype = wanted[name]
         if dtype is not None and dtype != spec.dtype:
-            found.setdefault((spec.dtype, dtype), []).append(name)
-    for (given, dtype), names in found.items():
+            names_of.setdefault((spec.dtype, dtype), []).append(name)
+    for (given, dtype), names in names_of.items():
         yield f"{_are(names)} {given}, must be {dtype}"
 
 
-def _other_options(op: Operator, there: Mapping[str, TensorSpec], asked: Mapping[str, bool]) -> Iterator[str]:
-    """Options of which the tensors are not as the option is asked to be."""
-    for option, on in asked.items():
+def _other_options(op: Operator, tensors: Mapping[str, TensorSpec], stated: Mapping[str, bool]) -> Iterator[str]:
+    """Options whose tensors contradict the stated option."""
+    for option, on in stated.items():
         inputs = [t.name for t in op.members(option) if t.role == INPUT]
-        if wrong := [name for name in inputs if (name in there) != on]:
+        if wrong := [name for name in inputs if (name in tensors) != on]:
             yield f"{_are(wrong)} {'missing' if on else 'given'}, but the option {option} is {str(on).lower()}"
 
 
-def _other_numbers(told: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
-    """Attributes that are given as arrays of one number, and as another number."""
-    for name in [n for n in asked if isinstance(told.get(n), int | float)]:
-        if not math.isclose(told[name], asked[name], rel_tol=1e-6):  # a file may have it in float32
-            yield f"{name} is {told[name]}, must be {asked[name]}"
+def _other_numbers(given: Mapping[str, Any], stated: Mapping[str, Any]) -> Iterator[str]:
+    """Attributes whose array of one number differs from the stated number."""
+    for name in [n for n in stated if isinstance(given.get(n), int | float)]:
+        if not math.isclose(given[name], stated[name], rel_tol=1e-6):  # a file may have it in float32
+            yield f"{name} is {given[name]}, must be {stated[name]}"
 
 
 def _are(names: list[str]) -> str:

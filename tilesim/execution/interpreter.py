@@ -1,8 +1,8 @@
-"""A kernel's meaning: its phases in numpy, core by core and tile by tile, in on-chip memories of their real size.
+"""Values of a kernel: its phases in numpy, core by core and tile by tile, in on-chip memories of their real size.
 
 Every buffer lives at its planned offset of an arena, slots rotate as in the schedule, and arenas and workspace start as
-NaN, so that a read of what nothing wrote, or of a slot that was taken away, shows in the results. An access outside a
-tensor or buffer is refused with the author's line.
+NaN, so that a read of memory that nothing wrote, or of a slot that was reused, shows in the results. An access outside
+a tensor or buffer is refused with the author's line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Body = Callable[[Env], None]
 
 @dataclass(frozen=True)
 class PhaseJob:
-    """A phase ready to run: every size but those of its loops, the cores that take part, and where buffers live."""
+    """A phase ready to run: every size but those of its loops, the cores that take part, the places of buffers."""
 
     phase: Phase
     sizes: Mapping[str, Any]
@@ -54,7 +54,7 @@ class PhaseJob:
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with the phase's name, the cores that are done and all its cores."""
+"""A function of the phase's name, its cores that are done and all its cores."""
 
 
 def execute(
@@ -62,9 +62,9 @@ def execute(
 ) -> None:
     """Run phases in order. `arrays` has every tensor of the kernel in its dtype; outputs and workspace are overwritten.
 
-    Within a phase cores are independent, so `threads` of them run at once; results do not depend on it.
+    Within a phase cores are independent, so `threads` of them run at once; results do not depend on the number.
     """
-    with threadpool_limits(1, user_api="blas"):  # a tile is too small to share, threads of BLAS would only wait
+    with threadpool_limits(1, user_api="blas"):  # a tile is too small to share; threads of BLAS only wait
         _execute(jobs, arrays, threads, progress)
 
 
@@ -73,7 +73,7 @@ def _execute(jobs: Sequence[PhaseJob], arrays: dict[str, Array], threads: int, p
         local = threading.local()
         done = itertools.count(1)
 
-        def one(core: int, job: PhaseJob = job, local: threading.local = local, done: Any = done) -> None:
+        def run_core(core: int, job: PhaseJob = job, local: threading.local = local, done: Any = done) -> None:
             if not hasattr(local, "worker"):
                 local.worker = Worker(job, arrays)
             local.worker.run(core)
@@ -82,10 +82,10 @@ def _execute(jobs: Sequence[PhaseJob], arrays: dict[str, Array], threads: int, p
 
         if threads == 1 or job.cores == 1:
             for core in range(job.cores):
-                one(core)
+                run_core(core)
         else:
             with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(one, range(job.cores)))
+                list(pool.map(run_core, range(job.cores)))
 
 
 class Slots:
@@ -103,7 +103,7 @@ class Slots:
 
 
 class Worker:
-    """Runs the cores of one phase, one after the other, in one arena for each memory."""
+    """The cores of one phase, run one after the other in one arena for each memory."""
 
     def __init__(self, job: PhaseJob, arrays: Mapping[str, Array]) -> None:
         self.job = job
@@ -151,11 +151,11 @@ class Worker:
             if part < 0:
                 return
             key = (parts, part, *(env[n] for n in depends))
-            found = known.get(key)
-            if found is None:
+            positions = known.get(key)
+            if positions is None:
                 known.clear()
-                found = known[key] = [bound(loop, place) for place in tiles(loop, env, parts, part)]
-            for variables in found:
+                positions = known[key] = [bound(loop, place) for place in tiles(loop, env, parts, part)]
+            for variables in positions:
                 env.update(variables)
                 inner(env)
 
@@ -196,9 +196,9 @@ class Worker:
         return known if known.constant is None else known.constant
 
     def _view(self, view: View, instr: Instr, pad: str = "") -> Callable[[Env], Array]:
-        """The array of a view, given the loops' positions; operands of mmad reach over their padding in m and n.
+        """Return the array of a view as a function of the loops' positions; operands of mmad include their padding.
 
-        Reading it raises BadOperator where the view lies outside its tensor or buffer.
+        The function raises BadOperator for a view that lies outside its tensor or buffer.
         """
         base = view.base
         starts, sizes = [self._number(s) for s in view.starts], [self._number(s) for s in view.sizes]
@@ -225,15 +225,15 @@ class Worker:
             if all(isinstance(k, slice) and k == slice(0, n) for k, n in zip(key, full, strict=True)):
                 return (lambda _: array) if holder is None else (lambda _: holder.current)
             if holder is None:
-                seen = array[key]
-                return lambda _: seen
+                part = array[key]
+                return lambda _: part
             return lambda _: holder.current[key]
         code = [
             (s if isinstance(s, int) else _affine(s), n if isinstance(n, int) else _affine(n), full[i], k, i in up)
             for i, (s, n, k) in enumerate(zip(starts, sizes, kept, strict=True))
         ]
 
-        def seen_at(env: Env) -> Array:
+        def part_at(env: Env) -> Array:
             key = [*lift]
             for s, n, size, k, rounded_up in code:
                 first = s if isinstance(s, int) else s(env)
@@ -243,7 +243,7 @@ class Worker:
                 key.append(_index(first, count, k, rounded_up))
             return (array if holder is None else holder.current)[tuple(key)]
 
-        return seen_at
+        return part_at
 
 
 def _index(start: Any, size: Any, kept: bool, rounded_up: bool) -> Any:

@@ -27,7 +27,7 @@ Array = Any
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What an execution made: `outputs` by their documents' names, in the operator's dtypes and shapes."""
+    """An execution of a plan: `outputs` by their documents' names, in the operator's dtypes and shapes."""
 
     plan: Plan
     outputs: Mapping[str, Array]
@@ -47,15 +47,15 @@ def run(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Run:
-    """The outputs of a plan for `inputs`, which map the documents' names to arrays of any strides.
+    """Return the outputs of a plan for `inputs`, which map the documents' names to arrays of any strides.
 
-    `outputs` may give arrays to overwrite, of any strides under which no two elements overlap; those that it leaves out
-    are made. Arrays that lie without gaps, memory-mapped files among them, are read and written in place, tile by tile.
-    Values may come in the forms that `dtypes.in_dtype` takes. `threads` cores of the chip run at once; results do not
-    depend on it.
+    `outputs` may give arrays to overwrite, of any strides under which no two elements overlap; new arrays hold the
+    others. Arrays without gaps, memory-mapped files among them, are read and written in place, tile by tile. Values may
+    come in the forms that `dtypes.in_dtype` takes. `threads` cores of the chip run at once; results do not depend on
+    the number.
 
-    Raises BadInput with all problems at once for arrays that are not what the call says, and DoesNotFit for a plan
-    that overflows its memories although the vendor would launch it.
+    Raises BadInput with all problems at once for arrays that do not match the call, and DoesNotFit for a plan that
+    overflows its memories although the vendor launches it.
     """
     if plan.verdict.failing:
         raise refusal(plan.verdict)
@@ -72,7 +72,7 @@ def run(
     arrays: dict[str, Array] = {}
     for name, array in given.items():
         arrays[name] = _in_kernel_shape(plan, name, np.ascontiguousarray(array))
-    results = {name: _target(wanted.get(name), plan, name, given.values()) for name in _made(plan)}
+    results = {name: _target(wanted.get(name), plan, name, given.values()) for name in _written(plan)}
     for name, array in results.items():
         arrays[name] = _in_kernel_shape(plan, name, array)
     for name, tensor in plan.kernel.workspaces.items():
@@ -85,7 +85,7 @@ def run(
 
 
 def conformed(call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs of a call in its dtypes, checked against it. Raises BadInput with all problems at once."""
+    """Return the inputs of a call in its dtypes, checked against it. Raises BadInput with all problems."""
     problems: list[str] = []
     arrays = _conformed(call, inputs, problems)
     if problems:
@@ -117,7 +117,7 @@ def _conformed(call: Call, inputs: Mapping[str, Array], problems: list[str]) -> 
 def _keep(
     name: str, array: Array, shape: tuple[int, ...], dtype: str, into: dict[str, Array], problems: list[str]
 ) -> None:
-    """Put an array into `into` in its dtype, as a plain array of the same memory, or say what is wrong with it."""
+    """Put an array into `into` in its dtype, as a plain array of the same memory, or add its problems."""
     if not isinstance(array, np.ndarray):
         problems.append(f"{name} is a {type(array).__name__}, must be a numpy array")
         return
@@ -129,18 +129,19 @@ def _keep(
         problems += [f"{name} {problem}" for problem in error.problems]
 
 
-def _made(plan: Plan) -> list[str]:
+def _written(plan: Plan) -> list[str]:
+    """Names of the tensors that the kernel writes."""
     return [name for name, t in plan.kernel.tensors.items() if t is not None and t.role != INPUT]
 
 
 def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> dict[str, Array]:
-    """The arrays that the caller wants overwritten, in the dtypes of the call."""
-    op, names = plan.operator, _made(plan)
+    """The arrays that the caller gives for outputs, in the dtypes of the call."""
+    op, names = plan.operator, _written(plan)
     arrays: dict[str, Array] = {}
     for name in names:
         spec, tensor = plan.call.spec(name), plan.kernel[name]
         if spec is not None and spec.dtype != tensor.dtype:
-            problems.append(f"{name} is {spec.dtype}; the kernel makes it in {tensor.dtype} only")
+            problems.append(f"{name} is {spec.dtype}; the kernel writes {tensor.dtype} only")
     for name, array in by_own_names(op, outputs, problems).items():
         spec = plan.call.spec(name)
         if name not in names or spec is None:
@@ -148,7 +149,7 @@ def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> 
             problems.append(f"{name!r} is not an output;{hint}")
             continue
         if isinstance(array, np.ndarray) and not array.flags.writeable:
-            problems.append(f"{name} cannot be written")
+            problems.append(f"{name} is read-only")
         if isinstance(array, np.ndarray) and _overlaps_itself(array):
             problems.append(f"{name} has strides of {list(array.strides)} B, under which its elements share memory")
         if isinstance(array, np.ndarray) and array.dtype == np.float32 != numpy_dtype(spec.dtype):
@@ -162,7 +163,7 @@ def _writable(plan: Plan, outputs: Mapping[str, Array], problems: list[str]) -> 
 
 
 def _overlaps_itself(array: Array) -> bool:
-    """Whether two elements of an array share a byte, as those of a broadcast one do."""
+    """Return True if two elements of an array share a byte, as those of a broadcast array do."""
     axes = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
     reach, apart = array.itemsize, True
     for stride, size in axes:
@@ -172,14 +173,14 @@ def _overlaps_itself(array: Array) -> bool:
         return False
     if any(stride < array.itemsize for stride, _ in axes) or array.size * array.itemsize > reach:
         return True
-    places = np.zeros((), np.int64)  # steps that are no multiples of each other may still pass by each other
+    places = np.zeros((), np.int64)  # strides that are not multiples of each other may still avoid each other
     for stride, size in axes:
         places = np.add.outer(places, np.arange(size) * stride)
     return bool((np.diff(np.sort(places, axis=None)) < array.itemsize).any())
 
 
 def _target(wanted: Array | None, plan: Plan, name: str, inputs: Iterable[Array]) -> Array:
-    """The array that the execution writes: the caller's if it has no gaps and is no input, else a new one."""
+    """The array that the execution writes: the caller's if it has no gaps and no memory of an input, else a new one."""
     spec = plan.call.spec(name)
     shape = spec.shape if spec is not None else ()
     if wanted is None or not wanted.flags.c_contiguous or any(np.may_share_memory(wanted, x) for x in inputs):
@@ -188,7 +189,7 @@ def _target(wanted: Array | None, plan: Plan, name: str, inputs: Iterable[Array]
 
 
 def _blank(shape: Iterable[int], dtype: str) -> Array:
-    """An array of NaN, so that what nothing writes shows."""
+    """An array of NaN, so that an element that nothing writes shows."""
     kind, sizes = numpy_dtype(dtype), tuple(shape)
     return np.full(math.prod(sizes) * kind.itemsize, 0xFF, dtype=np.uint8).view(kind).reshape(sizes)
 

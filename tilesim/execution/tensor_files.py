@@ -36,7 +36,7 @@ SAFETENSORS: Final = {
     "I32": numpy_dtype("int32"),
     "I64": numpy_dtype("int64"),
 }
-"""Dtypes of .safetensors files that tensors can come in, U16 for bits of bfloat16. Source: the format's document."""
+"""Dtypes of tensors in .safetensors files, U16 for bits of bfloat16. Source: the format's document."""
 MOST_HEADER_BYTES: Final = 100_000_000
 """The largest header that the format allows."""
 BROKEN: Final = (
@@ -51,29 +51,29 @@ BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What reading a file raises that is not what its name says."""
+"""Errors of reading a file whose content does not match its name."""
 OBJECTS: Final = ("allow_pickle", "Object arrays", "Python objects")
-"""What numpy says of arrays of Python objects, which can be anything at all."""
+"""Words in numpy's errors about arrays of Python objects, which may hold any value."""
 CHUNK: Final = 1 << 20
 """Elements that are converted at once."""
 
 
 class Malformed(ValueError):
-    """What is wrong with a file, in words for whoever gave it."""
+    """A file without the format of its name; the message is for the user."""
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
-    """All arrays of a .npz or .safetensors file or of a folder of .npy files, as they are stored. Raises BadInput."""
-    place = Path(path)
-    if not place.exists():
+    """Return all arrays of a .npz or .safetensors file or a folder of .npy files, as stored. Raises BadInput."""
+    source = Path(path)
+    if not source.exists():
         raise BadInput(str(path), ["does not exist"])
     try:
-        if place.is_dir():
-            found = {file.stem: _npy(file) for file in sorted(place.glob("*.npy"))}
-        elif place.suffix == ".npz":
-            found = _npz(place)
-        elif place.suffix == ".safetensors":
-            found = _safetensors(place)
+        if source.is_dir():
+            arrays = {file.stem: _npy(file) for file in sorted(source.glob("*.npy"))}
+        elif source.suffix == ".npz":
+            arrays = _npz(source)
+        elif source.suffix == ".safetensors":
+            arrays = _safetensors(source)
         else:
             raise BadInput(str(path), ["is not a .npz file, a .safetensors file or a folder of .npy files"])
     except OSError as error:
@@ -81,72 +81,72 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     except Malformed as error:
         raise BadInput(str(path), [f"cannot be read: {error}"]) from None
     except BROKEN:
-        raise BadInput(str(path), [f"cannot be read: it is no whole {place.suffix} file"]) from None
-    if not found:
+        raise BadInput(str(path), [f"cannot be read: it is not a complete {source.suffix} file"]) from None
+    if not arrays:
         raise BadInput(str(path), ["has no arrays"])
-    return found
+    return arrays
 
 
 def _npz(path: Path) -> dict[str, Array]:
-    """The arrays of numpy's archive. Raises Malformed for what is none."""
-    found: dict[str, Array] = {}
+    """The arrays of numpy's archive. Raises Malformed."""
+    arrays: dict[str, Array] = {}
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise Malformed("it is no archive of arrays, as .npz files are")
+            raise Malformed("it is not a .npz archive of arrays")
         with zipfile.ZipFile(file) as archive:
             for name in archive.namelist():
                 with archive.open(name) as member:
-                    found[name.removesuffix(".npy")] = _array(name, np.lib.format.read_array, member)
-    return found
+                    arrays[name.removesuffix(".npy")] = _array(name, np.lib.format.read_array, member)
+    return arrays
 
 
 def _npy(path: Path) -> Array:
-    """The array of a file in numpy's format, memory-mapped. Raises Malformed for what is none."""
+    """The array of a file in numpy's format, memory-mapped. Raises Malformed."""
     return _array(path.name, functools.partial(np.lib.format.open_memmap, mode="r"), path)
 
 
 def _array(name: str, read: Callable[[Any], Array], source: Any) -> Array:
-    """What `read` makes of a source. Raises Malformed, naming the part of the file, for what is no array of numbers."""
+    """The array that `read` returns of a source. Raises Malformed, with its name, for any other content."""
     try:
         return read(source)
     except BROKEN as error:
         objects = any(words in str(error) for words in OBJECTS)
-        what = "holds Python objects, not numbers" if objects else "is no whole array in numpy's format"
-        raise Malformed(f"{name} {what}") from None
+        problem = "holds Python objects, not numbers" if objects else "is not a complete array in numpy's format"
+        raise Malformed(f"{name} {problem}") from None
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
-    """The tensors of a file, memory-mapped. Raises Malformed, or an error of BROKEN, for what is none."""
+    """The tensors of a file, memory-mapped. Raises Malformed or an error of BROKEN."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= min(size - 8, MOST_HEADER_BYTES):
-            raise Malformed(f"its header would have {length} bytes, the file has {size}")
+            raise Malformed(f"its header states {length} bytes, the file has {size}")
         header = json.loads(file.read(length))
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
         if entry["dtype"] not in SAFETENSORS:
-            raise Malformed(f"{name} is {entry['dtype']}, which no operator has")
+            raise Malformed(f"{name} is {entry['dtype']}, a dtype of no operator")
         dtype, shape = SAFETENSORS[entry["dtype"]], tuple(entry["shape"])
         first, last = entry["data_offsets"]
         if last - first != math.prod(shape) * dtype.itemsize or not 0 <= first <= last <= size - 8 - length:
-            raise Malformed(f"{name} would lie in bytes {first} to {last} of {size - 8 - length}")
+            raise Malformed(f"{name} is stated in bytes {first} to {last} of {size - 8 - length}")
         empty = first == last
-        found[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + first, shape)
-    return found
+        arrays[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + first, shape)
+    return arrays
 
 
 def save_outputs(path: str | Path, outputs: Mapping[str, Array]) -> Path:
-    """The path, which now holds the outputs: a .npz or .safetensors file by its suffix, else a folder of .npy files.
+    """Write the outputs to a .npz or .safetensors file by its suffix, else to a folder of .npy files; return the path.
 
-    Files are written under another name and renamed once all are whole; what was there stays if anything goes wrong,
-    and other files of a folder stay in any case. Raises BadInput for what cannot be written.
+    Files are written under another name and renamed once all are complete; after an error the old files stay, and
+    other files of a folder always stay. Raises BadInput if a file cannot be written.
     """
     target = Path(path)
     if target.suffix not in ("", ".npz", ".safetensors") and not target.is_dir():
-        raise BadInput(str(path), [f"is neither .npz, .safetensors nor a folder, but {target.suffix}"])
+        raise BadInput(str(path), [f"ends in {target.suffix}, must be a .npz file, a .safetensors file or a folder"])
     try:
         if target.suffix == ".npz":
             write_all({target: functools.partial(_write_npz, outputs=outputs)})
@@ -155,13 +155,13 @@ def save_outputs(path: str | Path, outputs: Mapping[str, Array]) -> Path:
         else:
             target.mkdir(exist_ok=True)
             write_all({target / f"{n}.npy": functools.partial(_write_npy, array=x) for n, x in outputs.items()})
-    except OSError as error:  # of the folder; write_all has its own
+    except OSError as error:  # of the folder; write_all handles those of files
         raise BadInput(str(path), [f"cannot be written: {error.strerror or error}".lower()]) from None
     return target
 
 
 def _write_npz(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
-    """The arrays in numpy's archive, as np.savez writes it, without holding a second copy of one."""
+    """Write the arrays in numpy's archive, as np.savez writes it, without a second copy in memory."""
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, array in outputs.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -169,7 +169,7 @@ def _write_npz(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
 
 
 def _write_npy(file: Any, array: Array) -> None:
-    """The array in numpy's format, bfloat16 as float32, a part after the other."""
+    """Write the array in numpy's format, bfloat16 as float32, one part after the other."""
     kind = np.dtype(np.float32) if array.dtype == numpy_dtype("bfloat16") else array.dtype
     header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
@@ -178,13 +178,13 @@ def _write_npy(file: Any, array: Array) -> None:
 
 
 def _parts(array: Array) -> Iterator[Array]:
-    """The elements in order, flat, in parts of which one is held at a time if the array has no gaps."""
+    """The elements in order, flat, in parts; views if the array has no gaps."""
     flat = array.reshape(-1)
     return (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
 
 
 def _write_safetensors(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
-    """The arrays in the format of safetensors: the length of a header, the header, the elements."""
+    """Write the arrays in the format of safetensors: the length of a header, the header, the elements."""
     codes = {dtype: code for code, dtype in SAFETENSORS.items()}
     header: dict[str, Any] = {}
     offset = 0

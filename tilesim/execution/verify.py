@@ -1,4 +1,4 @@
-"""How far the outputs of a run are from the operator's reference in float64."""
+"""Differences of the outputs of a run from the operator's reference in float64."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tilesim.planning.plan import Plan
 
 
 def verify(run: Run, plan: Plan, inputs: Mapping[str, Any]) -> list[Difference]:
-    """The difference of every output from the reference at these inputs, with the tolerance of the operator and dtype.
+    """Return the difference of every output from the reference at these inputs, with its tolerance.
 
     Raises BadInput for an operator that has no reference.
     """
     op, call = plan.operator, plan.call
     if op.reference is None:
-        raise BadInput(op.name, ["there is no reference to compare with"])
+        raise BadInput(op.name, ["the operator has no reference to compare with"])
     given = {name: _wide(array) for name, array in conformed(call, inputs).items()}
     numbers = dict(call.env)
     for phase in plan.phases:
@@ -36,4 +36,5 @@ def verify(run: Run, plan: Plan, inputs: Mapping[str, Any]) -> list[Difference]:
 
 
 def _wide(array: Any) -> Any:
+    """The array in float64; booleans stay."""
     return array if array.dtype == np.bool_ else array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A user's profile against the model: predicted and measured time of every kernel, ranked by what could be gained."""
+"""A user's profile against the model: predicted and measured time of every kernel, ranked by possible gain."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tilesim.text import several
 class KernelComparison:
     """All calls of one kernel with the same shapes and dtypes. Times are of one call, means over the calls.
 
-    Where the profile has no durations the measured time is None, and so is what is made of it.
+    `measured_us`, `gain_us` and `ratio` are None for a profile without durations.
     """
 
     kind: str
     """The profiler's type."""
     operator: str
-    """Our operator."""
+    """The name of the operator."""
     dtype: str
     shapes: tuple[tuple[int, ...], ...]
     calls: int
@@ -47,25 +47,25 @@ class KernelComparison:
     """Pipe -> (measured, predicted), where both are known."""
     accuracy: Accuracy = field(repr=False)
     note: str = ""
-    """How the predicted call differs from the kernel, and why; "" if it does not."""
+    """Difference of the predicted call from the kernel, with its reason; "" for none."""
 
     @property
     def gain_us(self) -> float | None:
-        """Time of all calls beyond the predicted one; below 0 if they are faster."""
+        """Time of all calls beyond the predicted time; below 0 if they are faster."""
         return None if self.measured_us is None else (self.measured_us - self.predicted_us) * self.calls
 
     @property
     def ratio(self) -> float | None:
-        """Measured by predicted time; None for a prediction of no time."""
+        """Measured by predicted time; None without a measured time or for a predicted time of 0."""
         return None if self.measured_us is None or not self.predicted_us else self.measured_us / self.predicted_us
 
     @property
     def shapes_text(self) -> str:
-        """The shapes of its inputs in one line."""
+        """The shapes of the inputs in one line."""
         return " ".join(map(shape_text, self.shapes))
 
     def to_json(self) -> dict[str, Any]:
-        """Its figures as plain data."""
+        """The comparison as plain data."""
         return {
             "type": self.kind,
             "operator": self.operator,
@@ -89,35 +89,35 @@ class KernelComparison:
 
 @dataclass(frozen=True)
 class Left:
-    """Kernels that are not compared: their type, why, how many calls and how much time, 0 for calls without one."""
+    """Kernels that are not compared: type, reason, number of calls, time of all calls that have one."""
 
     kind: str
     reason: str
     calls: int
     time_us: float
     pipes_us: Mapping[str, float] = field(default_factory=dict)
-    """The measured time of every pipe of the first call, where the profile has them."""
+    """Measured time of every pipe of the first call; empty if the profile has none."""
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain data."""
+        """The fields as plain data."""
         return vars(self) | {"time_us": round(self.time_us, 3), "pipes_us": dict(self.pipes_us)}
 
 
 @dataclass(frozen=True)
 class Comparison(Shown):
-    """A profile against a chip: what was predicted, largest gain first, and what was not, longest time first."""
+    """A profile against a chip: predicted kernels, largest gain first, and the others, longest time first."""
 
     chip: str
     kernels: tuple[KernelComparison, ...]
     left: tuple[Left, ...]
     untimed: int = 0
-    """Calls without a time in a profile with a column of durations; they are left out."""
+    """Calls without a time in a profile with a column of durations; they are not compared."""
     timed: bool = True
-    """True for a profile with durations; without them kernels are predicted only, the longest time first."""
+    """True for a profile with durations; without them kernels are only predicted, the longest time first."""
 
     @property
     def calls(self) -> int:
-        """All rows of the profile."""
+        """Number of rows of the profile."""
         return sum(k.calls for k in self.kernels) + sum(x.calls for x in self.left)
 
     @property
@@ -131,7 +131,7 @@ class Comparison(Shown):
         return self.compared_us + sum(x.time_us for x in self.left)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The whole comparison as plain data."""
         return {
             "chip": self.chip,
             "rows": self.calls,
@@ -144,10 +144,10 @@ class Comparison(Shown):
         }
 
     def __str__(self) -> str:
-        """One line: how much of the profile is compared."""
+        """One line: the compared share of the profile."""
         count = f"{self.chip}: {sum(k.calls for k in self.kernels):,} of {several(self.calls, 'call')}"
         if not self.timed:
-            return f"{count} predicted; the profile has no durations, so there is nothing measured to compare with"
+            return f"{count} predicted; the profile has no durations to compare with"
         share = f" ({self.compared_us / self.time_us:.1%})" if self.time_us else ""
         without = f"; {several(self.untimed, 'call')} without a time" if self.untimed else ""
         return f"{count} compared, {self.compared_us:,.1f} of {self.time_us:,.1f} us{share}{without}"
@@ -155,12 +155,11 @@ class Comparison(Shown):
 
 @checked
 def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | None = None) -> Comparison:
-    """A profiler's table of kernels against what the chip's figures predict.
+    """Return a profiler's table of kernels compared with the times that the chip predicts [us].
 
-    Takes kernel_details and op_summary in any layout, columns by name. Rows that no operator is known for are counted,
-    with the reason, and so are rows whose duration is no time. A profile without durations is predicted only.
-    `case` is the call of the kernels that the profile has no shapes of, as in the tables of one operator.
-    Raises BadInput for a file that is no profile.
+    Takes kernel_details and op_summary in any layout, columns by name. Rows without a known operator and rows without a
+    valid duration are counted, with the reason. A profile without durations is only predicted. `case` is the call of
+    kernels without shapes, as in the tables of one operator. Raises BadInput for a file that is not a profile.
     """
     chip = chip if isinstance(chip, Chip) else load_chip(chip)
     profile = read_profile(csv_path)
@@ -178,31 +177,31 @@ def compare(csv_path: str | Path, chip: Chip | str | Path, case: KernelCall | No
         except TilesimError as why:
             left.setdefault((_kind(rows[0]), str(why).splitlines()[0]), []).extend(rows)
     timed = not profile or any(row.untimed or row.time_us > 0 for row in profile)
-    out = [
+    skipped = [
         Left(*key, len(rows), sum((r.time_us for r in rows if r.time_us > 0), 0.0), rows[0].pipes_us)
         for key, rows in left.items()
     ]
     return Comparison(
         chip.name,
-        tuple(sorted(kernels, key=_first, reverse=True)),
-        tuple(sorted(out, key=lambda x: -x.time_us)),
+        tuple(sorted(kernels, key=_rank, reverse=True)),
+        tuple(sorted(skipped, key=lambda x: -x.time_us)),
         sum(bool(row.untimed) for row in profile),
         timed,
     )
 
 
 def _kind(row: Profiled) -> str:
-    """The name of a kernel for people."""
+    """The name of a kernel in texts."""
     return row.kind or row.name or "unnamed"
 
 
 def _rounded(value: float | None) -> float | None:
-    """A figure as plain data, None for one that there is not."""
+    """A value as plain data, None for None."""
     return None if value is None else round(value, 3)
 
 
-def _first(kernel: KernelComparison) -> float:
-    """The order of kernels, the largest first: by gain, or by time of all calls if nothing is measured."""
+def _rank(kernel: KernelComparison) -> float:
+    """The value that kernels are sorted by: the gain, or the time of all calls if nothing is measured."""
     gain_us = kernel.gain_us
     return kernel.predicted_us * kernel.calls if gain_us is None else gain_us
 
@@ -215,7 +214,7 @@ def _compared(rows: list[Profiled], chip: Chip, stated: KernelCall | None) -> Ke
     first = rows[0]
     kind = _kind(first)
     if first.of_blocks and stated is None:
-        raise Unmapped("pipe times of blocks only: no duration, which is in the OpBasicInfo.csv of the same run")
+        raise Unmapped("pipe times of blocks without a duration, which is in OpBasicInfo.csv of the same run")
     if first.core.upper() in ("AI_CPU", "HCCL", "DSA_SQE"):
         raise Unmapped(f"runs on {first.core}, not on the cores")
     call = stated if stated is not None and not first.inputs else _call(first, kind)

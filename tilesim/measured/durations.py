@@ -1,4 +1,4 @@
-"""Measured times as files write them, and what is none: only a finite number above 0 is a time."""
+"""Measured times as files write them: a time is a finite number above 0."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 import re
 
 ABSENT = ("", "n/a", "na", "null", "none", "-")
-"""Cells of a table that say nothing, lower case."""
+"""Empty cells of a table, lower case."""
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
-"""Numbers whose thousands are parted by commas."""
+"""Numbers with commas between thousands."""
 
 
 def duration(value: object) -> tuple[float, str]:
-    """A measured time [us] and "", or NaN and why it is none: a time is a finite number above 0.
+    """Return a measured time [us] and "", or NaN and the reason: a time is a finite number above 0.
 
     >>> duration(2.5), duration("soon")[1], duration(-3)[1]
-    ((2.5, ''), 'the duration is no number', 'the duration is below 0')
+    ((2.5, ''), 'the duration is not a number', 'the duration is below 0')
     """
     if value is None:
         return math.nan, "no duration"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan, "the duration is no number"
+        return math.nan, "the duration is not a number"
     try:
         time_us = float(value)
     except OverflowError:  # a whole number of more than 308 digits
@@ -33,9 +33,9 @@ def duration(value: object) -> tuple[float, str]:
 
 
 def number_in(cell: str) -> float | str | None:
-    """What a cell of a table has for a number: that, the text that is none, or None if the cell is empty.
+    """Return the number in a cell of a table, its text if that is not a number, None for an empty cell.
 
-    Commas part thousands, and nothing else.
+    Commas stand between thousands only.
 
     >>> number_in("1,234.5"), number_in("1,5"), number_in("N/A")
     (1234.5, '1,5', None)

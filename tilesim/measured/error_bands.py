@@ -1,4 +1,4 @@
-"""Known errors of estimates by chip and class of operator, from a table that a validation wrote."""
+"""Known errors of estimates by chip and class of operator, from the table of a validation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tilesim.ops import load_operator
 
 TABLE = Path(__file__).parent / "data" / "accuracy.csv"
 COLUMNS = ("chip", "class", "rows", "mape", "median_ape", "worst", "held_out_mape", "held_out_worst", "source")
-"""Errors in percent of measured times; those held out are of rows that the figures were not fitted to."""
+"""Errors in percent of measured times; held-out errors are of rows that the fit did not see."""
 
 NAMED = 3
-"""Parameters that a reason names where a chip is not the shipped one."""
+"""Most parameters that a reason names for a chip that differs from the shipped one."""
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The known error of estimates for one chip and class of operator; `rows` is 0 where nobody has measured."""
+    """The known error of estimates for one chip and class of operator; `rows` is 0 without measurements."""
 
     chip: str
     kind: str
@@ -38,21 +38,21 @@ class Accuracy:
     worst: float = math.nan
     """The largest error, with its sign [%]."""
     held_out_mape: float = math.nan
-    """Mean absolute error of rows that figures were not fitted to [%]; NaN if none were held out."""
+    """Mean absolute error of rows that the fit did not see [%]; NaN without such rows."""
     held_out_worst: float = math.nan
     """The largest error of those rows, with its sign [%]."""
     source: str = ""
     why: str = ""
-    """Why nothing is known."""
+    """The reason why no error is known."""
 
     @property
     def validated(self) -> bool:
-        """True where estimates were compared with measurements."""
+        """True if estimates were compared with measurements."""
         return self.rows > 0
 
     @property
     def band(self) -> float:
-        """Percent to show after a plus-minus sign: of held-out rows where there are some."""
+        """Mean absolute error [%]: of held-out rows if there are any, else of all."""
         return self.mape if math.isnan(self.held_out_mape) else self.held_out_mape
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Accuracy:
 
 
 def known_accuracy(call: Call, chip: Chip, by_hand: Mapping[str, int] | None = None) -> Accuracy:
-    """Return the known error of the times of a call on a chip, with the tiles and cores that are set `by_hand`."""
+    """Return the known error of the times of a call on a chip, with the tiles and cores set `by_hand`."""
     op = call.operator
     own_class = class_beside(call.dtype, broadcasts=is_broadcast(call)) if op.accuracy_class else ""
     kind = own_class or op.accuracy_class
@@ -81,7 +81,7 @@ def known_accuracy(call: Call, chip: Chip, by_hand: Mapping[str, int] | None = N
 
 
 def accuracy(chip: Chip | str, operator: Operator | str, own_class: str = "") -> Accuracy:
-    """Return the known error of estimates of an operator on a chip; `own_class` is a class of calls beside its own.
+    """Return the known error of estimates of an operator on a chip; `own_class` replaces its accuracy class.
 
     >>> accuracy("ascend910b4", "softmax").validated
     False
@@ -121,12 +121,14 @@ def _moving(chip: Chip) -> dict[str, object]:
 
 @functools.lru_cache(maxsize=32)
 def _shipped(name: str) -> dict[str, object] | None:
+    """The parameters of the shipped chip of a name that times depend on, None for an unknown name."""
     chip = load_shipped(name)
     return None if chip is None else _moving(chip)
 
 
 @functools.lru_cache(maxsize=1)
 def _table() -> dict[tuple[str, str], Accuracy]:
+    """(chip, class) -> its known errors."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return {

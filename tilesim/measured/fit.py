@@ -1,8 +1,8 @@
 """Parameters of a chip that nobody publishes, fitted to measured times, and errors on rows held out of the fit.
 
-Loss: soft L1 of the logarithm of predicted by measured time, so that one odd row does not move the rest. Every fit, of
-all rows or of those that are left when some are held out, starts from the same figures, which no measured row decided,
-within the same bounds. The times are interpolated between figures at which the model was asked, anew where a fit ends.
+Loss: soft L1 of the logarithm of predicted by measured time, so that one outlier does not move the others. Every fit,
+of all rows or of all but those held out, starts from the same values, which no measured row decided, within the same
+bounds. Times are interpolated between values at which the model was evaluated, and evaluated anew where a fit ends.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ CANDIDATES = (
     "copy.gm_ub.partial_burst_cycles",
     "copy.ub_gm.partial_burst_cycles",
 )
-"""Figures that a fit may move, where the chip file says that they are fitted or guessed."""
+"""Parameters that a fit may change if the chip file states that they are fitted or guessed."""
 CUBE = ("memory.gm.cube_read_bytes_per_s", "memory.l2.core_l1_read_bytes_per_s")
-"""Those that only products of matrices see; the others are for vector kernels."""
+"""Candidates that only products of matrices depend on; the others are for vector kernels."""
 BOUNDS: Mapping[str, tuple[str, float, float, float]] = {
     "memory.gm.read_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.85, 0.4, 1.0),
     "memory.gm.write_bytes_per_s": ("memory.gm.read_alone_bytes_per_s", 0.75, 0.3, 1.3),
@@ -48,39 +48,39 @@ BOUNDS: Mapping[str, tuple[str, float, float, float]] = {
     "copy.gm_ub.partial_burst_cycles": ("copy.gm_ub.burst_cycles", 1.0, 1.0, 12.0),
     "copy.ub_gm.partial_burst_cycles": ("copy.ub_gm.burst_cycles", 1.0, 1.0, 12.0),
 }
-"""Figure -> (another figure, start, least, most), in multiples of the other one, or plain where there is none.
+"""Parameter -> (another parameter, start, least, most), in multiples of the other one.
 
-Reads beside writes are no faster than reads alone, and writes hardly; the cache absorbs no more than it holds. A write
-that is not aligned takes at least as long as such a read, and a part of a block as long as a whole one, which is where
-they start. One cube core alone reads 0.06 of what all get of the cache on 910B1 (copy table of mskpp: 160.7 bytes a
-cycle). The rest are wide guesses.
+Reads beside writes are no faster than reads alone, and writes hardly; the cache absorbs no more than it holds. An
+unaligned write takes at least as long as an unaligned read, and a part of a block as long as a whole one, which are the
+starts. One cube core alone reads 0.06 of the cache rate of all cores on 910B1 (copy table of mskpp: 160.7 bytes a
+cycle). The other bounds are wide guesses.
 """
 NOISE = 0.07
-"""The error of a row that no figure is expected to explain, in logarithm: what pulls are weighed against."""
+"""Error of a row that no parameter explains, in logarithm; pulls are weighted against it."""
 SPREAD = 0.2
-"""How far a figure is expected from its start, as a share of the way from the least to the most that it can be.
+"""Expected distance of a parameter from its start, as a share of the way from its least to its most.
 
-The bounds are then two to three such steps from the middle. It decides where rows hardly tell a figure.
+The bounds are then two to three such steps from the middle. It decides parameters that rows hardly constrain.
 """
 LEAST_SPREAD, MOST_SPREAD = 0.1, 3.0
-"""How far fixed times are expected from their middle at least, and before they are known, in logarithm."""
+"""Expected distance of fixed times from their middle, in logarithm: at least, and before they are known."""
 OF_NORMAL = 1.4826
-"""The standard deviation of normal values by the median of how far they are from their median."""
+"""Standard deviation of normal values divided by their median absolute deviation."""
 SCALE = 0.1
-"""The error from which on a row counts less than squared."""
+"""Error from which on a row counts less than squared."""
 FOLDS = 5
-"""Parts that the rows of an operator with one group are held out in."""
+"""Parts in which the rows of an operator with one group are held out."""
 MOST_FIXED_US = 40.0
 PLACES = (0.25, 0.75)
-"""Where fits start, beside the figures of BOUNDS: shares of the way from the least to the most."""
+"""Starts of fits beside those of BOUNDS: shares of the way from the least to the most."""
 ROUNDS = 16
-"""As often is the model asked at the end of a fit before the fit counts as not converged."""
-REST = 0.003
-"""How much the loss still changes at the end of a fit, as a share of it: figures that rows hardly tell may move on."""
+"""Evaluations of the model at the end of a fit after which the fit counts as not converged."""
+CONVERGED = 0.003
+"""Relative change of the loss below which a fit has converged; parameters that rows hardly constrain may move on."""
 MOST_CALLS = 100
-"""As often does one search ask for the times; most need a few dozen."""
+"""Most evaluations of the times in one search; most searches need a few dozen."""
 SCATTERED = 6
-"""Points in the box at which the model is asked first, for each figure."""
+"""Points in the box at which the model is evaluated first, for each parameter."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class HeldOut:
     rows: int
     mape: float
     by: str
-    """Whether whole groups were held out, or single "rows" where an operator has one group."""
+    """"group" if the whole group was held out, "rows" if parts of it were, as for an operator with one group."""
     worst: float = math.nan
     """The largest error, with its sign."""
     median_ape: float = math.nan
@@ -100,7 +100,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted chip: `changed` maps figures to (before, after), `held` has the errors on rows that were held out."""
+    """A fitted chip: `changed` maps parameters to (before, after), `held` has the errors on held-out rows."""
 
     chip: Chip = field(repr=False)
     changed: Mapping[str, tuple[float, float]]
@@ -109,7 +109,7 @@ class Fit:
     error: float
     """Mean absolute error of the fitted rows [%]."""
     problems: tuple[str, ...] = ()
-    """Where a fit did not converge; empty if all did."""
+    """Fits that did not converge; empty if all did."""
 
     @property
     def held_mape(self) -> float:
@@ -118,11 +118,11 @@ class Fit:
         return sum(h.mape * h.rows for h in self.held) / total if total else math.nan
 
     def toml(self, name: str) -> str:
-        """The fitted chip as the text of a chip file called `name`."""
+        """Return the fitted chip as the text of a chip file called `name`."""
         return self.chip.model_copy(update={"name": name}).to_toml()
 
     def to_json(self) -> dict[str, Any]:
-        """What was fitted and how it holds."""
+        """The changes and errors as plain data."""
         return {
             "rows": self.rows,
             "mape": round(self.error, 3),
@@ -140,26 +140,26 @@ class FitPoint:
     row: Measurement
     plan: Plan
     kernel: str
-    """The operator whose fixed time it has; "" for one that has the chip's launch."""
+    """The operator whose fixed time it has; "" for the chip's launch time."""
 
     @property
     def cube(self) -> bool:
-        """Whether cube cores run it."""
+        """True if cube cores run it."""
         return any(p.phase.core_kind == "cube" for p in self.plan.phases)
 
 
 def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
-    """The chip with its unpublished figures fitted to the rows, and the errors on rows held out.
+    """Return the chip with its unpublished parameters fitted to the rows, and the errors on held-out rows.
 
     Raises BadInput if nothing can be fitted.
     """
     points = points_of(rows, chip)
-    statuses = {figure.key: figure.status for figure in chip.figures()}
+    statuses = {p.key: p.status for p in chip.figures()}
     keys = [key for key in CANDIDATES if statuses[key] in ("fitted", "guess", "override")]
     keys = [key for key in keys if any(p.cube == (key in CUBE) for p in points)]
     if not points or not keys:
-        raise BadInput("fit", [f"no row of {chip.name} is of an operator that has figures to fit"])
-    now, held, problems = chip, list[HeldOut](), list[str]()
+        raise BadInput("fit", [f"no row of {chip.name} depends on parameters to fit"])
+    current, held, problems = chip, list[HeldOut](), list[str]()
     for kind in ("vector", "cube"):
         points_of_kind = [p for p in points if p.cube == (kind == "cube")]
         keys_of_kind = [key for key in keys if (key in CUBE) == (kind == "cube")]
@@ -167,20 +167,20 @@ def fitted(rows: Sequence[Measurement], chip: Chip) -> Fit:
             problem = Problem(points_of_kind, chip, keys_of_kind)
             best, settled = problem.fit()
             if not settled:
-                problems.append(f"the fit of the {kind} figures did not converge in {ROUNDS} rounds")
-            now = _with(now, keys_of_kind, problem.figures(best), best[len(keys_of_kind) :], problem.kernels)
+                problems.append(f"the fit of the {kind} parameters did not converge in {ROUNDS} rounds")
+            current = _with(current, keys_of_kind, problem.parameters(best), best[len(keys_of_kind) :], problem.kernels)
             groups, unsettled = problem.held_out()
             held, problems = held + groups, problems + unsettled
-    errors = [abs(timed(p.plan.on(now), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
-    before = {figure.key: figure.value for figure in chip.figures()}
-    final = _labelled(now, keys, points, [e * 100 for e in errors])
-    after = {figure.key: figure.value for figure in final.figures()}
+    errors = [abs(timed(p.plan.on(current), library=bool(p.kernel)).time_us / p.row.time_us - 1) for p in points]
+    before = {p.key: p.value for p in chip.figures()}
+    final = _labelled(current, keys, points, [e * 100 for e in errors])
+    after = {p.key: p.value for p in final.figures()}
     changed = {k: (float(before.get(k, math.nan)), float(v)) for k, v in after.items() if before.get(k) != v}
     return Fit(final, changed, tuple(held), len(points), fmean(errors) * 100, tuple(problems))
 
 
 def points_of(rows: Sequence[Measurement], chip: Chip) -> list[FitPoint]:
-    """The library kernels among the rows that can be planned, or the samples if there are none."""
+    """Return the library kernels among the rows that can be planned, else the samples."""
     known = [r for r in rows if r.call is not None]
     library = [r for r in known if r.library]
     points = []
@@ -197,7 +197,7 @@ def points_of(rows: Sequence[Measurement], chip: Chip) -> list[FitPoint]:
 
 
 class Problem:
-    """Rows of one kind of cores and the figures that their times depend on."""
+    """Rows of one kind of cores and the parameters that their times depend on."""
 
     def __init__(self, points: Sequence[FitPoint], chip: Chip, keys: Sequence[str]) -> None:
         self.points, self.chip, self.keys = points, chip, tuple(keys)
@@ -212,19 +212,19 @@ class Problem:
         self.whole_us = chip.launch.base_us + chip.launch.block_us * (chip.cores.vector - 1)
         self.model = Surrogate(self._phases, len(keys), scattered=SCATTERED * len(keys))
 
-    def figures(self, x: Any) -> list[float]:
-        """The figures at a place of the unit box."""
+    def parameters(self, x: Any) -> list[float]:
+        """Return the values of the parameters at a place of the unit box."""
         return [float(v) for v in np.exp(self.low + self.wide * x[: len(self.keys)])]
 
     def _phases(self, x: Any) -> Any:
-        """Logarithms of the times of the phases, as the model has them."""
-        chip = _with(self.chip, self.keys, self.figures(x), (), ())
+        """Logarithms of the times of the phases in the model."""
+        chip = _with(self.chip, self.keys, self.parameters(x), (), ())
         return np.log([timed(p.plan.on(chip), library=False).phases_us for p in self.points])
 
     def solve(self, keep: Any) -> list[Any]:
-        """The ends of searches from all starts, best first; `x` has figures in the unit box, then fixed times [us].
+        """Return the ends of searches from all starts, best first: places in the unit box, then fixed times [us].
 
-        Fixed times are pulled to their median, as strongly as they turn out alike when they hardly are pulled.
+        Fixed times are pulled to their median, with a strength from their spread when they are hardly pulled.
         """
         middle, spread = math.log(self.whole_us), MOST_SPREAD
         ends = self._solve(keep, middle, spread)
@@ -270,13 +270,13 @@ class Problem:
         return sorted(ends, key=lambda end: end.cost)
 
     def fit(self) -> tuple[Any, bool]:
-        """The best place for all rows, and whether the fit came to rest there."""
+        """Return the best place for all rows, and True if the fit converged there."""
         return self._settled(np.ones(len(self.points), dtype=bool))
 
     def _settled(self, keep: Any) -> tuple[Any, bool]:
-        """Where a fit ends when the model is asked at the ends of all searches until the best stays; whether it does.
+        """Evaluate the model at the ends of all searches until the best one stays; return it, and True if it does.
 
-        Two ends can be about as good, with other figures each: only the model itself can tell which is better.
+        Two ends with different parameters can be about as good; only the model itself decides between them.
         """
         count = len(self.keys)
         ends = self.solve(keep)
@@ -285,12 +285,12 @@ class Problem:
                 self.model.learn(end.x[:count])
             self.model.renew()
             last, ends = ends[0].cost, self.solve(keep)
-            if abs(ends[0].cost / last - 1) < REST:
+            if abs(ends[0].cost / last - 1) < CONVERGED:
                 return ends[0].x, True
         return ends[0].x, False
 
     def held_out(self) -> tuple[list[HeldOut], list[str]]:
-        """The errors of every group of rows, predicted by fits to the others, and which of those did not settle."""
+        """Return the errors of every group of rows, predicted by fits to the others, and problems of those fits."""
         groups: dict[tuple[str, str], list[int]] = {}
         for i, p in enumerate(self.points):
             groups.setdefault((p.row.operator, p.row.dtype), []).append(i)
@@ -304,7 +304,7 @@ class Problem:
                 x, settled = self._settled(self._without(fold))
                 if not settled:
                     problems.append(f"the fit without {' '.join(key)} did not converge in {ROUNDS} rounds")
-                fitted_chip = _with(self.chip, self.keys, self.figures(x), x[len(self.keys) :], self.kernels)
+                fitted_chip = _with(self.chip, self.keys, self.parameters(x), x[len(self.keys) :], self.kernels)
                 for i in fold:
                     p = self.points[i]
                     time_us = timed(p.plan.on(fitted_chip), library=bool(p.kernel)).time_us
@@ -312,6 +312,7 @@ class Problem:
         return [_held(key, errors_of_group, by_rows=alone[key]) for key, errors_of_group in errors.items()], problems
 
     def _without(self, fold: Sequence[int]) -> Any:
+        """A mask of the points that are not in a fold."""
         keep = np.ones(len(self.points), dtype=bool)
         keep[list(fold)] = False
         return keep
@@ -325,21 +326,22 @@ def _held(key: tuple[str, str], errors: Sequence[float], *, by_rows: bool) -> He
     )
 
 
-def _whole(chip: Chip, key: str, value: float) -> float:
+def _like(chip: Chip, key: str, value: float) -> float:
+    """The value, rounded for a parameter that is a whole number."""
     return round(value) if isinstance(chip.get(key), int) else value
 
 
 def _with(
-    chip: Chip, keys: Sequence[str], figures: Sequence[float], fixed_us: Sequence[float], kernels: Sequence[str]
+    chip: Chip, keys: Sequence[str], values: Sequence[float], fixed_us: Sequence[float], kernels: Sequence[str]
 ) -> Chip:
-    """The chip with other figures and fixed times."""
+    """The chip with other values of parameters and fixed times."""
     data = chip.model_dump(by_alias=True)
-    for key, figure in zip(keys, figures, strict=True):
+    for key, value in zip(keys, values, strict=True):
         *path, name = key.split(".")
         table = data
         for part in path:
             table = table[part]
-        table[name] = _whole(chip, key, float(f"{figure:.4g}"))
+        table[name] = _like(chip, key, float(f"{value:.4g}"))
     for kernel, fixed in zip(kernels, fixed_us, strict=True):
         entry = data["kernels"].setdefault(kernel, {"source": LAUNCH, "status": "fitted"})
         entry["fixed_us"] = round(float(fixed), 2)
@@ -347,7 +349,7 @@ def _with(
 
 
 def _labelled(chip: Chip, keys: Sequence[str], points: Sequence[FitPoint], errors: Sequence[float]) -> Chip:
-    """The chip whose fitted tables say so, with how many rows they rest on and how well these fit."""
+    """The chip with the status, number of rows and error of its fitted tables."""
     data = chip.model_dump(by_alias=True)
 
     def label(table: dict[str, Any], errors_of_table: Sequence[float], names: Sequence[str]) -> None:

@@ -14,15 +14,15 @@ from tilesim.operators.shapes import shape_text
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measured time. `problem` says why it cannot be predicted, if it cannot."""
+    """One measured time. `problem` is the reason why it cannot be predicted, "" if it can."""
 
     chip: str
     operator: str
-    """As the source calls it."""
+    """The source's name of it."""
     shapes: tuple[Shape, ...]
     dtype: str
     time_us: float
-    """NaN where the source has none, or none that can be: `problem` says which."""
+    """NaN if the source has no valid time, with the reason in `problem`."""
     tier: str
     """A: one kernel, controlled; B: from a run of a model, or without control."""
     source: str
@@ -35,15 +35,10 @@ class Measurement:
 
     @property
     def library(self) -> bool:
-        """Whether it is a kernel of the vendor's library, with its own fixed time, and not a sample."""
+        """True for a kernel of the vendor's library, which has a fixed time of its own; False for a sample."""
         return not self.variant
 
     @property
     def text(self) -> str:
         """Operator, dtype and shapes in one line."""
         return " ".join([self.operator, self.dtype, *map(shape_text, self.shapes)]).strip()
-
-
-def with_changes(row: Measurement, **changes: Any) -> Measurement:
-    """Return the measurement with some fields replaced."""
-    return Measurement(**{**row.__dict__, **changes})

@@ -1,4 +1,4 @@
-"""Measured kernel times: rows of a measurement file, and the call that each of them is.
+"""Measurement files: measured times of kernels, each with its call.
 
 A file is JSON, one record a measurement, or CSV with the columns of `tilesim/measured/data/measured.csv`.
 """
@@ -10,12 +10,13 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tilesim.errors import BadInput
 from tilesim.measured.durations import duration, number_in
-from tilesim.measured.measurement import Measurement, with_changes
+from tilesim.measured.measurement import Measurement
 from tilesim.measured.profiled_calls import Shape
 from tilesim.measured.sample_builds import variant_of, with_call
 from tilesim.operators.shapes import shape_of, shape_text
@@ -25,7 +26,7 @@ from tilesim.program.dtypes import dtype_named
 SHIPPED = Path(__file__).parent / "data" / "measured.csv"
 """The measured points that come with the package."""
 COLUMNS = ("chip", "operator", "shape", "dtype", "time_us", "tier", "attributes", "variant", "pipes_us", "source")
-"""Of a CSV file. Shapes are 2x3;3 or 2x3;scalar, attributes and variants key=value;key=value, pipes v=1.5;mte2=3."""
+"""Columns of CSV files: shapes are 2x3;3 or 2x3;scalar, attributes and variants key=value;..., pipes v=1.5;mte2=3."""
 PIPES = {
     "aiv_vec_time": "v",
     "aiv_mte2_time": "mte2",
@@ -35,33 +36,32 @@ PIPES = {
     "aic_mte2_time": "mte2",
     "aic_fixpipe_time": "fixp",
 }
-"""Pipe times as the profiler calls them -> our pipes."""
+"""Name of a pipe time in records -> pipe."""
 
 
 def load_measured(path: str | Path | None = None) -> list[Measurement]:
-    """The rows of a measurement file, of the shipped one if none is named. Raises BadInput if it cannot be read."""
-    where = SHIPPED if path is None else Path(path)
+    """Return the rows of a measurement file, by default of the shipped one. Raises BadInput if it cannot be read."""
+    file = SHIPPED if path is None else Path(path)
+    name = str(path or file.name)
     try:
-        text = where.read_text(encoding="utf-8-sig")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            str(path), [f"cannot be read: {getattr(error, 'strerror', None) or 'not text'}".lower()]
-        ) from None
-    if where.suffix.lower() == ".json":
+        raise BadInput(name, [f"cannot be read: {getattr(error, 'strerror', None) or 'not text'}".lower()]) from None
+    if file.suffix.lower() == ".json":
         try:
             records = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadInput(str(path), [f"is not JSON: {error}"]) from None
+            raise BadInput(name, [f"is not JSON: {error}"]) from None
         if not isinstance(records, list) or not all(isinstance(r, dict) for r in records):
-            raise BadInput(str(path), ["is not a list of measurements"])
+            raise BadInput(name, ["is not a list of measurements"])
         if records and not any({"chip", "op"} <= r.keys() for r in records):
-            raise BadInput(str(path), ["is not a list of measurements: no record has a chip and an op"])
+            raise BadInput(name, ["is not a list of measurements: no record has a chip and an op"])
         return [_from_record(r) for r in records]
-    return _from_csv(text, str(path or where.name))
+    return _from_csv(text, name)
 
 
 def measured_csv(rows: Iterable[Measurement]) -> str:
-    """The rows as the text of a CSV file."""
+    """Return the rows as the text of a CSV file."""
     lines = [",".join(COLUMNS)]
     for r in rows:
         values = [
@@ -81,7 +81,7 @@ def measured_csv(rows: Iterable[Measurement]) -> str:
 
 
 def chip_named(text: str) -> str:
-    """The chip file of a chip as a source names it; "" if it names none."""
+    """Return the chip that a source calls `text`, "" for an unknown one."""
     name = re.match(r"Ascend ?(910B\d|910_93\d\d|950PR|950DT|310P\d|310B\d|910A)", text, re.IGNORECASE)
     return f"ascend{name.group(1).lower()}" if name else ""
 
@@ -104,7 +104,7 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
             problems.append(f"line {number}: {error}")
             continue
         time_us, problem = duration(number_in(cells["time_us"]))
-        pipes, wrong = _pipes({k: number_in(v) for k, v in _pairs(cells.get("pipes_us", "")).items()})
+        pipes, pipe_problem = _pipes({k: number_in(v) for k, v in _pairs(cells.get("pipes_us", "")).items()})
         row = Measurement(
             chip_named(cells["chip"]) or cells["chip"].lower(),
             cells["operator"],
@@ -116,7 +116,7 @@ def _from_csv(text: str, name: str) -> list[Measurement]:
             _pairs(cells.get("attributes", "")),
             {k: int(v) if v.isdigit() else v for k, v in _pairs(cells.get("variant", "")).items()},
             pipes,
-            problem=problem or wrong,
+            problem=problem or pipe_problem,
         )
         rows.append(row if row.problem else with_call(row, [row.dtype] * max(len(shapes), 1)))
     if problems:
@@ -129,14 +129,14 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _pipes(given: Mapping[str, object]) -> tuple[dict[str, float], str]:
-    """The times [us] of the pipes that have worked, and what is wrong with the others; 0 and None are no work."""
+    """The times [us] of the pipes with work, and the problems of the others; 0 and None are no work."""
     times = {pipe: duration(value) for pipe, value in given.items() if value is not None and value != 0}
-    wrong = [f"pipe {pipe}: {problem}" for pipe, (_, problem) in times.items() if problem]
-    return {pipe: time_us for pipe, (time_us, problem) in times.items() if not problem}, ", ".join(wrong)
+    problems = [f"pipe {pipe}: {problem}" for pipe, (_, problem) in times.items() if problem]
+    return {pipe: time_us for pipe, (time_us, problem) in times.items() if not problem}, ", ".join(problems)
 
 
 def _from_record(r: Mapping[str, Any]) -> Measurement:
-    """One record of a JSON file."""
+    """The measurement of one record of a JSON file."""
     raw = r.get("shapes") or {}
     shapes = raw.get("inputs", []) if isinstance(raw, dict) else raw
     outputs = raw.get("outputs", []) if isinstance(raw, dict) else []
@@ -144,7 +144,7 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
     dtypes = types.get("inputs", []) if isinstance(types, dict) else [types]
     notes = str(r.get("notes") or "")
     pipe_times = r.get("pipe_times_us") or {}
-    pipes, wrong = _pipes(
+    pipes, pipe_problem = _pipes(
         {PIPES[k]: v for k, v in pipe_times.items() if k in PIPES} if isinstance(pipe_times, dict) else {}
     )
     time_us, problem = duration(r.get("duration_us"))
@@ -160,9 +160,9 @@ def _from_record(r: Mapping[str, Any]) -> Measurement:
         variant_of(r),
         pipes,
     )
-    problem = problem or wrong or _problem(r, notes)
+    problem = problem or pipe_problem or _problem(r, notes)
     if problem:
-        return with_changes(row, problem=problem)
+        return replace(row, problem=problem)
     return with_call(row, dtypes, [tuple(s) for s in outputs if isinstance(s, list)])
 
 
@@ -176,7 +176,7 @@ def _attributes(r: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _canonical(dtype: str) -> str:
-    """The dtype by its canonical name, as it is if it has none."""
+    """The canonical name of a dtype, the name itself for an unknown one."""
     try:
         return dtype_named(dtype)
     except BadInput:
@@ -184,7 +184,7 @@ def _canonical(dtype: str) -> str:
 
 
 def _flat(shapes: Sequence[Any]) -> list[Shape]:
-    """Shapes of tensors; a list of tensors is one tensor of all their elements, as one kernel works on all of them."""
+    """Shapes of tensors; a list of tensors becomes one tensor of all their elements, as one kernel works on them."""
     flat: list[Shape] = []
     for shape in shapes:
         if not isinstance(shape, list):
@@ -198,11 +198,11 @@ def _flat(shapes: Sequence[Any]) -> list[Shape]:
 
 
 def _problem(r: Mapping[str, Any], notes: str) -> str:
-    """Why a record cannot be predicted, as far as the record itself tells."""
+    """The reason in a record why it cannot be predicted, "" for none."""
     if r.get("kind") not in (None, "kernel", "microbench"):
         return f"not the time of a kernel but of a {r['kind']}"
     if r.get("single_kernel") is False or re.search(r"\+|fused|chain| then ", str(r.get("op", ""))):
-        return "several kernels or operators in one figure"
+        return "several kernels or operators in one time"
     if "scalar GetValue" in notes or "标量" in notes:
         return "scalar code, not a vector kernel"
     return ""

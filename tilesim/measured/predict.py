@@ -1,4 +1,4 @@
-"""Predicted times of measured kernels: of the plan, and the fixed time of a kernel of the vendor's library."""
+"""Predicted times of measured kernels: the time of the plan and the fixed time of a library kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilesim.timing.parameters import Parameters
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted time: phases and syncs, and the fixed time, which `fixed_from` tells the origin of."""
+    """A predicted time [us]: phases and syncs, and the fixed time with its origin, `fixed_from`."""
 
     phases_us: float
     fixed_us: float
@@ -26,12 +26,12 @@ class Prediction:
 
     @property
     def time_us(self) -> float:
-        """From start to end."""
+        """Time from start to end."""
         return self.phases_us + self.fixed_us
 
 
 def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True) -> Prediction:
-    """Return the time of a call on a chip; with `library` that of a kernel of the vendor's library.
+    """Return the time of a call on a chip; with `library` the time of a kernel of the vendor's library.
 
     Raises what `plan` raises.
     """
@@ -47,7 +47,7 @@ def predict(call: KernelCall | EmptyKernel, chip: Chip, *, library: bool = True)
 
 
 def timed(plan: Plan, *, library: bool = True) -> Prediction:
-    """Return the time of a plan."""
+    """Return the time of a plan, with `library` as a kernel of the vendor's library."""
     chip = plan.chip
     pipes: dict[str, float] = {}
     phases = 0.0

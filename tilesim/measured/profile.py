@@ -1,6 +1,6 @@
-"""A profiler's table of kernels, whatever columns it has: read by their names, a missing one is no error.
+"""A profiler's table of kernels: columns are read by their names, and any of them may be missing.
 
-Layouts seen: kernel_details.csv (8 to 47 columns), op_summary.csv, and one operator's PipeUtilization.csv by block.
+Known layouts: kernel_details.csv (8 to 47 columns), op_summary.csv, and one operator's PipeUtilization.csv by block.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "input_types": ("input data types", "input data type"),
     "outputs": ("output shapes", "output shape"),
 }
-"""What we call a column -> what profilers do, lower case."""
+"""Field -> names of its column in profiles, lower case."""
 PIPES: Mapping[str, tuple[str, ...]] = {
     "v": ("aiv_vec_time(us)", "vec_time(us)"),
     "mte2": ("aiv_mte2_time(us)", "mte2_time(us)"),
@@ -38,39 +37,39 @@ PIPES: Mapping[str, tuple[str, ...]] = {
     "fixp": ("aic_fixpipe_time(us)", "fixpipe_time(us)"),
 }
 CORES = ("vector", "cube", "mix", "aiv", "aic", "aicore")
-"""What the table of one operator calls its type: the cores that it runs on."""
+"""Types in the table of one operator, which are the cores that it runs on."""
 SEPARATORS = (",", "\t", ";")
-"""What may part cells. A table that semicolons part is refused: they part the shapes in a cell, too."""
+"""Separators of cells. Semicolons also separate the shapes in a cell, so tables with them are refused."""
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """One call of a kernel in a profile; what the table does not have is empty."""
+    """One call of a kernel in a profile; a field that the table does not have is empty."""
 
     name: str
     kind: str
     core: str
     time_us: float
-    """NaN if the table does not say, or says what is no time."""
+    """NaN if the table has no valid time."""
     blocks: int
     inputs: tuple[Shape, ...]
     dtypes: tuple[str, ...]
     outputs: tuple[Shape, ...]
     pipes_us: Mapping[str, float] = field(default_factory=dict)
-    """Pipe -> time of its work, of the pipes that have any."""
+    """Pipe -> time of its work; pipes without work are left out."""
     shaped: bool = True
-    """Whether the table has shapes at all."""
+    """True if the table has a column of shapes."""
     untimed: str = ""
-    """Why it has no time, where the table has a column of durations."""
+    """The reason for a missing time in a table with a column of durations."""
     of_blocks: bool = False
-    """Whether it is known by the pipe times of its blocks and by nothing else."""
+    """True if only the pipe times of its blocks are known."""
 
 
 def read_profile(path: str | Path) -> list[Profiled]:
-    """The kernels of a profile, in the order of the file.
+    """Return the kernels of a profile, in the order of the file.
 
-    Cells are parted by commas or tabs. Raises BadInput for a file that cannot be read, or that has neither kernels and
-    something that was found of them nor pipe times of blocks.
+    Commas or tabs separate cells. Raises BadInput for a file that cannot be read, and for a table without names or
+    without measurements of kernels or blocks.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -88,13 +87,13 @@ def read_profile(path: str | Path) -> list[Profiled]:
     if not has_names or not measured:
         missing = "durations, shapes, cores, blocks or pipe times" if has_names else "kernel names or types"
         raise BadInput(str(path), [f"has no column of {missing}; is it a profiler's table of kernels?"])
-    return [_profiled(row, places, pipes) for row in rows]
+    return [_kernel(row, places, pipes) for row in rows]
 
 
 def _table(name: str, text: str) -> tuple[dict[str, int], list[list[str]]]:
-    """The place of every column by its name, lower case, and the rows that are not blank.
+    """Return the place of every column by its name, lower case, and the rows that are not blank.
 
-    The cells are parted by what makes most names of columns out of the first line. Raises BadInput.
+    The separator is the one that yields most names of columns in the first line. Raises BadInput.
     """
     known = {word for words in (*NAMES.values(), *PIPES.values()) for word in words}
     first = next((line for line in text.splitlines() if any(map(str.isalnum, line))), "")
@@ -103,7 +102,7 @@ def _table(name: str, text: str) -> tuple[dict[str, int], list[list[str]]]:
         by = max(columns, key=lambda by: len(columns[by] & known))
         if by == ";":
             raise BadInput(
-                name, ["has its cells parted by semicolons, which part shapes too; save it with commas or tabs"]
+                name, ["separates cells by semicolons, which also separate shapes; save it with commas or tabs"]
             )
         lines = _cells(text, by)
     except csv.Error as error:
@@ -119,7 +118,9 @@ def _cells(text: str, by: str) -> list[list[str]]:
     return [cells for line in lines if any(cells := [_clean(cell) for cell in line])]
 
 
-def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str, int]) -> Profiled:
+def _kernel(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str, int]) -> Profiled:
+    """Return the kernel of a row."""
+
     def cell(key: str) -> str:
         place = places[key]
         return row[place] if 0 <= place < len(row) and row[place].lower() not in ABSENT else ""
@@ -137,7 +138,7 @@ def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str,
         time_us=time_us,
         blocks=0 if math.isnan(blocks) else int(blocks),
         inputs=_shapes(cell("inputs")),
-        dtypes=tuple(part for part in re.split("[;]", cell("input_types").strip('"')) if part.lower() not in ABSENT),
+        dtypes=tuple(part for part in cell("input_types").strip('"').split(";") if part.lower() not in ABSENT),
         outputs=_shapes(cell("outputs")),
         pipes_us=worked,
         shaped=places["inputs"] >= 0,
@@ -146,15 +147,15 @@ def _profiled(row: Sequence[str], places: Mapping[str, int], pipes: Mapping[str,
 
 
 def _blocks(path: Path, rows: Sequence[Sequence[str]], pipes: Mapping[str, int]) -> Profiled:
-    """One kernel from the pipe times of its blocks: of every pipe the busiest block.
+    """Return one kernel from the pipe times of its blocks: the busiest block of every pipe.
 
-    Name, duration and whatever else it has are from the OpBasicInfo table that the tool writes into the same folder.
+    All other fields are from the OpBasicInfo table that the tool writes into the same folder.
     """
-    most = {
+    busiest = {
         pipe: max((v for row in rows if place < len(row) and (v := _number(row[place])) > 0), default=0.0)
         for pipe, place in pipes.items()
     }
-    worked = {("mte2" if pipe == "cube mte2" else pipe): value for pipe, value in most.items() if value}
+    worked = {("mte2" if pipe == "cube mte2" else pipe): value for pipe, value in busiest.items() if value}
     beside = sorted(path.parent.glob("OpBasicInfo*.csv"))
     try:
         known = read_profile(beside[-1])[:1] if beside else []
@@ -172,7 +173,7 @@ def _clean(cell: str) -> str:
 
 
 def _number(text: str) -> float:
-    """The finite number that a cell holds; NaN for none."""
+    """The finite number in a cell, NaN for any other text."""
     number = number_in(text)
     return number if isinstance(number, float) and math.isfinite(number) else math.nan
 

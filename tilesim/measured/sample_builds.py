@@ -1,12 +1,13 @@
-"""Published samples of vendors: their variant from a record of measurements, and the call of every measured row."""
+"""Published samples of vendors: the variant of a measurement record, and the call of every measured row."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from tilesim.measured.measurement import Measurement, with_changes
+from tilesim.measured.measurement import Measurement
 from tilesim.measured.profiled_calls import Shape, call_of_kernel
 from tilesim.measured.sample_kernels import EmptyKernel, copy_in
 from tilesim.operators.measured_kernels import Unmapped
@@ -41,21 +42,21 @@ def _copy_variant(notes: str) -> dict[str, Any]:
     if sides:
         return {"rows": int(sides.group(1)), "columns": int(sides.group(2))}
     together = "same" in low and "rotated" not in low
-    return {"order": "together" if together else "unaligned" if "unaligned" in low else "untold"}
+    return {"order": "together" if together else "unaligned" if "unaligned" in low else "unknown"}
 
 
 def with_call(row: Measurement, dtypes: Sequence[str], outputs: Sequence[Shape] = ()) -> Measurement:
-    """Return the measurement with its call, or with the reason why it has none."""
+    """Return the measurement with its call, or with the problem that prevents one."""
     try:
-        return with_changes(row, call=_call(row, dtypes, outputs))
+        return replace(row, call=_call(row, dtypes, outputs))
     except Unmapped as why:
-        return with_changes(row, problem=str(why))
+        return replace(row, problem=str(why))
 
 
 def _call(row: Measurement, dtypes: Sequence[str], outputs: Sequence[Shape]) -> KernelCall | EmptyKernel:
     if row.operator == EMPTY:
         if row.variant.get("calls", 1) != 1:
-            raise Unmapped("the cost of a second vector function without work is not in the model")
+            raise Unmapped("the model has no cost of a second vector function without work")
         return EmptyKernel(int(row.variant.get("cores", 1)))
     if row.operator == COPY_IN:
         return _copy_call(row)
@@ -74,4 +75,4 @@ def _copy_call(row: Measurement) -> KernelCall:
         tiles = {"rows": 64, "columns": 64, "cores": int(variant.get("cores", 1))}
         given = {"x": row.shapes[0], "P": tiles["cores"]}
         return KernelCall(copy_in(together=True), given, row.dtype, tiles)
-    raise Unmapped("how the data is repeated or rotated is not told by a tile")
+    raise Unmapped("the source states no tile for its order of copies")

@@ -34,8 +34,8 @@ def copy_in(*, together: bool = False) -> Operator:
 
     With `together` every core copies all of it, in one order, in P passes.
 
-    No kernel may have a buffer that nothing reads, so one block of the last tile of every row is read; nothing of the
-    tiles before it is.
+    A kernel has to read every buffer, so it reads one block of the last tile of every row, and nothing of the tiles
+    before it.
     """
 
     def kernel(k: Kernel) -> None:
@@ -43,7 +43,7 @@ def copy_in(*, together: bool = False) -> Operator:
             rows, columns = p.tile("rows", ROWS), p.tile("columns", COLUMNS)
             sink = p.buffer("sink", (1, BLOCK), k.dtype)
             seen = p.fill(0.0, out=sink)
-            kept = k.workspace("seen", (p.cores, BLOCK), k.dtype)
+            target = k.workspace("seen", (p.cores, BLOCK), k.dtype)
             for _ in p.loop("pass", PASSES, split="block", carry=(sink,)) if together else (None,):
                 for r in p.loop("row", ROWS, rows, split="" if together else "block", carry=(sink,)):
                     slots = 2 if k.options["double_buffer"] else 1
@@ -51,7 +51,7 @@ def copy_in(*, together: bool = False) -> Operator:
                     for c in p.loop("column", COLUMNS, columns, carry=(x,)):
                         p.load(k["x"][r, c], out=x[: r.size, : c.size])
                     seen = p.maximum(seen, p.read(x)[:1, :BLOCK], out=sink)
-            p.store(seen[0], kept[p.core])
+            p.store(seen[0], target[p.core])
 
     return Operator(
         name="copy_in",

@@ -1,6 +1,6 @@
-"""A smooth stand-in for many times as functions of a few figures, from times at some points: cubic radial functions.
+"""Interpolation of times as functions of parameters, from times at some points, by cubic radial functions.
 
-It knows the model only, nothing that was measured, so what is held out of a fit stays unseen.
+It interpolates the model alone, without measurements, so rows held out of a fit stay unseen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 Function = Callable[[Any], Any]
-"""A point of the unit box -> the value of every row there."""
+"""A function from a point of the unit box to the value of every row."""
 
 
 class Surrogate:
@@ -33,7 +33,7 @@ class Surrogate:
         self.renew()
 
     def learn(self, point: Any) -> Any:
-        """The exact values at a point, which `renew` takes into account."""
+        """Return the exact values at a point, which the next `renew` takes into account."""
         for known, values in zip(self.points, self.values, strict=True):
             if np.abs(known - point).max() < 1e-4:
                 return values
@@ -50,8 +50,8 @@ class Surrogate:
         zeros = np.zeros((dimensions + 1, dimensions + 1))
         matrix = np.block([[distance**3, tail], [tail.T, zeros]])
         right = np.vstack([np.array(self.values), np.zeros((dimensions + 1, len(self.values[0])))])
-        solved = np.linalg.lstsq(matrix, right, rcond=1e-12)[0]
-        self._at, self._weights, self._tail = at, solved[:count], solved[count:]
+        solution = np.linalg.lstsq(matrix, right, rcond=1e-12)[0]
+        self._at, self._weights, self._tail = at, solution[:count], solution[count:]
 
     def value(self, point: Any) -> Any:
         """The value of every row at a point."""
@@ -59,7 +59,7 @@ class Surrogate:
         return distance**3 @ self._weights + self._tail[0] + point @ self._tail[1:]
 
     def slope(self, point: Any) -> Any:
-        """How the value of every row changes along every axis: rows by axes."""
+        """Derivative of the value of every row along every axis, [rows, axes]."""
         apart = point - self._at
         distance = np.linalg.norm(apart, axis=1)
         return (self._weights.T * (3 * distance)) @ apart + self._tail[1:].T

@@ -23,19 +23,19 @@ from tilesim.text import several
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured row and what was predicted for it."""
+    """A measured row and its prediction."""
 
     row: Measurement
     prediction: Prediction = field(repr=False)
 
     @property
     def predicted_us(self) -> float:
-        """The predicted time."""
+        """Predicted time."""
         return self.prediction.time_us
 
     @property
     def error(self) -> float:
-        """Error of the prediction in percent of the measured time; above 0 if it is too long."""
+        """Error of the prediction in percent of the measured time; above 0 for a prediction that is too long."""
         return (self.predicted_us / self.row.time_us - 1) * 100
 
     def to_json(self) -> dict[str, Any]:
@@ -65,11 +65,11 @@ class Summary:
     bias: float
     """Mean error, with its sign."""
     rank_correlation: float | None
-    """Spearman's, of the predicted order with the measured one; None for fewer than 3 rows or equal times."""
+    """Spearman's rank correlation of predicted and measured times; None for fewer than 3 rows or equal times."""
 
     @classmethod
     def of(cls, compared: Sequence[Compared]) -> Summary:
-        """The errors of these rows; NaN without rows."""
+        """Return the errors of rows; NaN without rows."""
         errors = [c.error for c in compared]
         if not errors:
             return cls(0, math.nan, math.nan, math.nan, math.nan, None)
@@ -78,7 +78,7 @@ class Summary:
         return cls(len(errors), fmean(sizes), median(sizes), max(errors, key=abs), fmean(errors), order)
 
     def text(self, more: str = "") -> str:
-        """Return one line with all of it; `more` stands after the number of rows."""
+        """Return one line; `more` stands after the number of rows."""
         if not self.rows:
             return f"no row could be compared{more}"
         rank = f", rank correlation {self.rank_correlation:.3f}" if self.rank_correlation is not None else ""
@@ -88,9 +88,9 @@ class Summary:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain data; null without rows."""
-        shown = {"mape": self.mape, "median_ape": self.median_ape, "worst": self.worst, "bias": self.bias}
-        numbers = {k: None if math.isnan(v) else round(v, 3) for k, v in shown.items()}
+        """The errors as plain data; null without rows."""
+        errors = {"mape": self.mape, "median_ape": self.median_ape, "worst": self.worst, "bias": self.bias}
+        numbers = {k: None if math.isnan(v) else round(v, 3) for k, v in errors.items()}
         rank = None if self.rank_correlation is None else round(self.rank_correlation, 4)
         return {"rows": self.rows, **numbers, "rank_correlation": rank}
 
@@ -104,18 +104,18 @@ class Validation(Shown):
     skipped: tuple[tuple[Measurement, str], ...]
     """Rows that could not be compared, each with the reason."""
     fit: Fit | None = None
-    """The fit that was asked for: its changes, and its errors on held-out rows."""
+    """The fit, with its changes and its errors on held-out rows; None without one."""
 
     @property
     def overall(self) -> Summary:
-        """All rows."""
+        """Errors of all rows."""
         return Summary.of(self.compared)
 
     @property
     def groups(self) -> dict[tuple[str, str], Summary]:
-        """(operator, dtype) -> its rows; samples stand apart from kernels of the library by their names.
+        """(operator, dtype) -> errors of its rows. Samples have names of their own.
 
-        So do calls whose shapes broadcast, as "maximum broadcast".
+        So have calls whose shapes broadcast, such as "maximum broadcast".
         """
         return {key: Summary.of(rows) for key, rows in grouped(self.compared).items()}
 
@@ -131,7 +131,7 @@ class Validation(Shown):
 
     @property
     def families(self) -> dict[str, Summary]:
-        """Class of library operators -> its rows."""
+        """Class of library operators -> errors of its rows."""
         rows_of_class: dict[str, list[Compared]] = {}
         for comparison in self.compared:
             if comparison.row.library and comparison.row.call is not None and comparison.row.call.accuracy_class:
@@ -150,7 +150,7 @@ class Validation(Shown):
         return times
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data, errors in percent."""
+        """The whole validation as plain data, errors in percent."""
         return {
             "chip": self.chip,
             "overall": self.overall.to_json(),
@@ -178,8 +178,8 @@ class Validation(Shown):
 
     def __str__(self) -> str:
         """One line: the errors of all rows."""
-        left = f", {len(self.skipped):,} left out" if self.skipped else ""
-        return f"{self.chip}: {self.overall.text(left)}"
+        skipped = f", {len(self.skipped):,} left out" if self.skipped else ""
+        return f"{self.chip}: {self.overall.text(skipped)}"
 
 
 @checked
@@ -189,11 +189,11 @@ def validate(
     all: bool = False,  # noqa: A002 - the word of the command line
     fit: bool = False,
 ) -> Validation:
-    """Return predicted against measured times for every row of the chip whose kernel is a known operator's.
+    """Return predicted against measured times for every row of the chip whose kernel belongs to a known operator.
 
-    `measured` is a JSON or CSV file, None for the points that come with the package. Rows of tier A only unless `all`.
-    A chip file of another name has the rows of its `soc`.
-    With `fit`, the chip's figures that have no public source are fitted to the rows first, without those whose shapes
+    `measured` is a JSON or CSV file, None for the points that come with the package. `all` includes rows of other tiers
+    than A. A chip file of another name has the rows of its `soc`.
+    With `fit`, the chip's parameters without a public source are fitted to the rows first, except rows whose shapes
     broadcast and integers of another width than 32 bits (needs scipy).
     Raises BadInput for a file that cannot be read.
     """
@@ -223,7 +223,7 @@ def compared_on(rows: Iterable[Measurement], chip: Chip) -> Validation:
 
 
 def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
-    """(operator, dtype) -> rows, in the order of names."""
+    """Return (operator, dtype) -> rows, in the order of names."""
     groups: dict[tuple[str, str], list[Compared]] = {}
     for comparison in compared:
         own_class = comparison.row.call.own_class if comparison.row.call is not None else ""
@@ -234,7 +234,7 @@ def grouped(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's rank correlation, -1 to 1; None for fewer than 3 values or where all are equal."""
+    """Return Spearman's rank correlation, -1 to 1; None for fewer than 3 values or where all are equal."""
     if len(first) < 3:
         return None
     a, b = _ranks(first), _ranks(second)

@@ -29,8 +29,8 @@ def operators_shipped() -> tuple[str, ...]:
 def load_operator(source: str | Path | Operator) -> Operator:
     """Return the operator that `source` names: a shipped one, `path/to/file.py:name` or `path/to/buffers.toml`.
 
-    The name after the colon may be left out where the file has one operator. Raises BadInput for a name or file that is
-    not there, BadOperator with the line for a file that cannot be run.
+    A file with a single operator needs no name after the colon. Raises BadInput for a name or file that does not exist,
+    BadOperator with the line for a file that cannot be run.
     """
     if isinstance(source, Operator):
         return source
@@ -42,10 +42,10 @@ def load_operator(source: str | Path | Operator) -> Operator:
     if source not in known:
         hint = did_you_mean(source, known) or f" there are: {', '.join(known)}"
         raise BadInput("operator", [f"{source!r} is not an operator;{hint}"])
-    found = getattr(importlib.import_module(f"{__name__}.{source}"), source, None)
-    if not isinstance(found, Operator):
+    operator = getattr(importlib.import_module(f"{__name__}.{source}"), source, None)
+    if not isinstance(operator, Operator):
         raise BadOperator(f"the file defines no operator '{source}'", f"{source}.py:1")
-    return found
+    return operator
 
 
 def operator_of_kernel(kernel: str) -> Operator | None:
@@ -59,7 +59,7 @@ def _loaded(names: tuple[str, ...]) -> tuple[Operator, ...]:
 
 
 def _split(source: str) -> tuple[Path | None, str]:
-    """The file and the name in it; no file where `source` is a plain name."""
+    """The file and the name in it; None and `source` for a plain name."""
     head, colon, tail = source.rpartition(":")
     if colon and head.lower().endswith(".py"):
         return Path(head), tail
@@ -72,23 +72,25 @@ def _from_buffers(path: Path, _: str) -> Operator:
 
 
 def _from_python(path: Path, name: str) -> Operator:
-    """Return the operator of that name in a Python file; the only one where no name is given."""
+    """Return the operator of that name in a Python file, its only operator for an empty name."""
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise BadInput("operator", [f"{path} cannot be read: {(error.strerror or 'unknown').lower()}"]) from None
-    found = _run(path.resolve(), changed)
-    if not name and len(found) == 1:
-        return next(iter(found.values()))
-    if name not in found:
-        there = ", ".join(found) or "none"
-        wrong = f"{name!r} is not an operator of {path.name};{did_you_mean(name, found)}"
-        raise BadInput("operator", [f"{wrong if name else f'which operator of {path.name}?'} there are: {there}"])
-    return found[name]
+    operators = _run(path.resolve(), changed)
+    if not name and len(operators) == 1:
+        return next(iter(operators.values()))
+    if name not in operators:
+        names = ", ".join(operators) or "none"
+        problem = f"{name!r} is not an operator of {path.name};{did_you_mean(name, operators)}"
+        if not name:
+            problem = f"{path.name} needs the name of an operator, as {path.name}:NAME;"
+        raise BadInput("operator", [f"{problem} there are: {names}"])
+    return operators[name]
 
 
 @functools.lru_cache(maxsize=64)
-def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a changed file is another file)
+def _run(path: Path, changed: int) -> dict[str, Operator]:  # noqa: ARG001  (a part of the key of the cache: a changed file runs again)
     """The operators that a file defines, by name."""
     module_name = f"tilesim_operator_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)

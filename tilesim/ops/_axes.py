@@ -7,4 +7,4 @@ X = Dimension("X", least=0)
 N = Dimension("N")
 """The axis, or half of it where it is split in two."""
 Y = Dimension("Y", least=0)
-"""The product of the sizes after it."""
+"""The product of the sizes after the axis."""

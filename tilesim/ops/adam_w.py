@@ -1,6 +1,6 @@
 """One step of AdamW with decoupled weight decay; `step` counts from 1 for the bias correction.
 
-The results lie where var, m and v do.
+The results overwrite var, m and v.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BETA1, BETA2 = attribute("beta1"), attribute("beta2")
 
 
 def unbiased(beta: str) -> Scalar:
-    """1 / (1 - beta^step)."""
+    """Factor 1 / (1 - beta^step), which corrects the bias of a moving mean."""
     return 1 / (1 - attribute(beta) ** attribute("step"))
 
 
@@ -33,9 +33,9 @@ def kernel(k: Kernel) -> None:
             squared = p.muls(p.mul(grad, grad, out=work), 1 - BETA2, out=work)
             v = p.add(p.muls(v, BETA2, out=square), squared, out=square)
             t.store(v, "vOut")
-            spread = p.adds(p.sqrt(p.muls(v, unbiased("beta2"), out=work), out=work), EPSILON, out=work)
+            divisor = p.adds(p.sqrt(p.muls(v, unbiased("beta2"), out=work), out=work), EPSILON, out=work)
             change = p.muls(m, unbiased("beta1"), out=grad)
-            change = p.muls(p.div(change, spread, out=work), -LR, out=work)
+            change = p.muls(p.div(change, divisor, out=work), -LR, out=work)
             t.store(p.add(var, change, out=var), "varOut")
 
 

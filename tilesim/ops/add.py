@@ -57,7 +57,7 @@ def sum_of_rows() -> Operator:
 def kernel_call(row: KernelRow) -> KernelCall:
     """Return the call of a measured kernel; the published sample has an operator of its own."""
     if row.variant and "elements" not in row.variant:
-        raise Unmapped("the tile is not told")
+        raise Unmapped("the source states no tile")
     call = call_of_shapes(add, row)
     return replace(call, operator=sum_of_rows()) if row.variant else call
 

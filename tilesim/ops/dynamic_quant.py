@@ -37,16 +37,16 @@ X, D = Dimension("X", least=0), Dimension("D")
 ROWS, ROW = dim("X"), dim("D")
 LEVELS = 127.0
 TINY = 2.0**-126
-"""Stands for the largest element of a row of zeros, so that nothing is divided by 0."""
+"""Least divisor: it stands for the largest element of a row of zeros."""
 
 
 def variants(_: Call, __: Chip) -> tuple[str, ...]:
-    """Whole rows, then long ones; narrow rows are padded, since those of int8 and of floats would not lie alike."""
+    """Whole rows, then long ones; narrow rows are padded, because rows of int8 and of floats differ in pitch."""
     return WHOLE, LONG
 
 
 def steps(p: Phase, largest: Value, scale: Target, inverse: Target) -> tuple[Value, Value]:
-    """(scale, 1/scale) of the largest absolute elements of rows."""
+    """Return (scale, 1/scale) of rows from their largest absolute elements."""
     size = p.muls(largest, 1 / LEVELS, out=scale)
     return size, p.rec(p.maxs(size, TINY, out=inverse), out=inverse)
 
@@ -76,7 +76,7 @@ def kernel(k: Kernel) -> None:
 
 
 def long_rows(k: Kernel) -> None:
-    """Two passes over every row, of which not one fits."""
+    """Record two passes over every row, for rows that do not fit."""
     x, y, scales = k["x"].reshape(ROWS, ROW), k["y"].reshape(ROWS, ROW), k["scale"].reshape(ROWS)
     with k.vector("dynamic_quant", "two passes over rows that do not fit") as p:
         for n in p.loop("row", ROWS, split="block"):

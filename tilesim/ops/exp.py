@@ -14,6 +14,7 @@ from tilesim.operators import Arrays, Attribute, Numbers
 
 
 def _log_base(base: float) -> float:
+    """ln(base), 1 for a base that is not positive."""
     return math.log(base) if base > 0 else 1.0
 
 

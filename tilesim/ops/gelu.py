@@ -17,11 +17,11 @@ from tilesim.operators import KernelCall, KernelRow, Option, Sample, Unmapped, c
 
 SLOPE = 0.3275911 / math.sqrt(2)
 POLYNOMIAL = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-"""Of t = 1 / (1 + 0.3275911 z), highest power first."""
+"""Coefficients of powers of t = 1 / (1 + 0.3275911 z), highest power first."""
 
 
 def tanh_form(t: ElementTile, x: Value) -> Value:
-    """The tanh form."""
+    """x / (1 + e^-2u)."""
     p, y = t.phase, t.room("y")
     cubed = p.muls(p.mul(p.mul(x, x, out=y), x, out=y), 0.044715, out=y)
     u = p.muls(p.add(cubed, x, out=y), -2 * math.sqrt(2 / math.pi), out=y)
@@ -51,22 +51,22 @@ def kernel(k: Kernel) -> None:
 
 
 OPTIONS = (Option("approximate", default=False, words=("none", "tanh")),)
-SAME_TIME = "predicted with the tanh form, as the library's kernel takes its time for both"
+SAME_TIME = "predicted with the tanh form, whose time the library's kernel takes for both"
 
 
 def kernel_call(row: KernelRow) -> KernelCall:
-    """Return the call of a measured kernel in the tanh form, which the measured times of both forms are those of."""
+    """Return the call of a measured kernel in the tanh form, whose time the library's kernel takes for both forms."""
     if row.variant.get("fused") == "false":
-        raise Unmapped("vector instructions through memory on a chip that fuses them")
+        raise Unmapped("the vector instructions go through memory; the model fuses them on this chip")
     call = call_of_shapes(gelu, row)
     form = str(row.attributes.get("approximate")).lower()
     if row.variant or form == "tanh":
         return call
-    return replace(call, note=f"{'approximate=none' if form == 'none' else 'form not told'}, {SAME_TIME}")
+    return replace(call, note=f"{'approximate=none' if form == 'none' else 'form not stated'}, {SAME_TIME}")
 
 
 def sample_variant(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the tile of a published sample, and whether its instructions are fused, from the notes of its record."""
+    """Return the tile of a published sample, and `fused=false` without fusion, from the notes of its record."""
     notes = str(record.get("notes") or "")
     tile = re.search(r"tile (\d+)", notes.lower())
     elements = {"elements": int(tile.group(1))} if tile else {}

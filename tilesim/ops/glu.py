@@ -31,30 +31,31 @@ from tilesim.operators import (
     shape,
     sizes_exist,
 )
-from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, X, Y, tolerance
+from tilesim.ops._axes import X, Y
+from tilesim.ops.glu_backward import DTYPES, HALF, MOST_AXES, N, tolerance
 from tilesim.program.units import LANES
 
 
 def kernel(k: Kernel) -> None:
-    """Record the one phase: several rows at a time, or parts of rows too large for that; none without elements."""
+    """Record one phase: several rows at a time, or parts of rows that are too large; no phase without elements."""
     if k.variant == EMPTY:
         k.route = EMPTY
         return
-    own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
+    halves, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, HALF)
     with k.vector("forward") as p:
         if isinstance(k.variant, Parts):
             for t in p.loop("block", HALF, p.tile("part", multiple_of=LANES), split="cyclic", rows=X.size):
-                gated(p, own[t.row, 0, t], own[t.row, 1, t], out[t.row, t])
+                gated(p, halves[t.row, 0, t], halves[t.row, 1, t], out[t.row, t])
         else:
             for t in p.loop("row", X.size, p.tile("rows"), split=True):
-                gated(p, own[t, 0], own[t, 1], out[t])
+                gated(p, halves[t, 0], halves[t, 1], out[t])
 
 
 def gated(p: Phase, a_view: View, b_view: View, out: View) -> None:
     """Store a*s(b), computed in float32 or wider and rounded once."""
     a, b = (load_as(p, x, computed_in(x.dtype), name=name) for name, x in (("a", a_view), ("b", b_view)))
-    opened = sigmoid(p, b, out=b)
-    store_as(p, p.mul(a, opened, out=opened), out, name="out")
+    gate = sigmoid(p, b, out=b)
+    store_as(p, p.mul(a, gate, out=gate), out, name="out")
 
 
 def variants(call: Call, _: Chip) -> tuple[Hashable, ...]:
@@ -69,7 +70,7 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
 
 
 def magnitude(given: Arrays, numbers: Numbers) -> Arrays:
-    """|a|, of which the result is a share."""
+    """|a|, which bounds the result."""
     return {"out": abs(np.split(given["self"], 2, axis=int(numbers["dim"]))[0])}
 
 

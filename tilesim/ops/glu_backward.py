@@ -69,24 +69,20 @@ from tilesim.operators import (
     ub_beyond,
     unknown,
 )
+from tilesim.ops._axes import X, Y
 from tilesim.program.units import BLOCK_BYTES, LANES
 
-X = Dimension("X", least=0)
-"""The product of the sizes before the axis that is split."""
 N = Dimension("N", least=0)
 """Half of the axis that is split."""
-Y = Dimension("Y", least=0)
-"""The product of the sizes after it."""
 
 MOST_AXES = 8
 KEPT_BYTES = 8192
-"""What the tiling leaves of the unified buffer to the library."""
+"""Bytes of the unified buffer that the tiling leaves to the library."""
 WORDS_PER_ELEMENT = {"float32": 10, "float16": 14, "bfloat16": 14}
 """Words of 32 bits that the tiling counts for an element, or for two elements of 16 bits."""
 WITH_BFLOAT16 = ("float32", "float16", "bfloat16", "float64")
 FLOATS = ("float32", "float16", "float64")
 DTYPES = {"950": WITH_BFLOAT16, "a3": WITH_BFLOAT16, "a2": WITH_BFLOAT16, "inference": FLOATS, "training": FLOATS}
-
 
 DIMS = (X, N, Y)
 HALF = N.size * Y.size
@@ -100,14 +96,14 @@ SMALL, BIG = "small", "big"
 COMPOSITE, COMPOSITE_IN_PARTS = "composite", "composite in parts"
 """The variants of the composite: halves are moved in whole rows, or in parts of rows."""
 FUSED = "glu_backward_fused"
-"""The name of what is planned for comparison where the operator is a composite: the kernel, on any product."""
+"""Name of the vendor's kernel on any chip, which is planned for comparison with a composite."""
 
 
 def kernel(k: Kernel) -> None:
     """Record the vendor's own kernel, or the composite of other operators that stands in for it.
 
-    SMALL rows go several at a time, BIG ones in parts that are dealt to the cores. Five buffers of
-    two slots are all that takes bytes: the vector function keeps its values in registers.
+    SMALL rows go several at a time, BIG ones in parts that the cores take in turn. Only five buffers
+    of two slots take bytes, because the vector function keeps its values in registers.
     """
     if k.variant == EMPTY:
         k.route = EMPTY
@@ -118,24 +114,24 @@ def kernel(k: Kernel) -> None:
 
 
 def fused(k: Kernel, *, big: bool) -> None:
-    """The vendor's own kernel."""
-    own, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, 2, HALF)
+    """Record the vendor's own kernel."""
+    source, out = k["self"].reshape(X.size, 2, HALF), k["out"].reshape(X.size, 2, HALF)
     grad_out = k["gradOut"].reshape(X.size, HALF)
     with k.vector("backward") as p:
         if big:
             for t in p.loop("block", HALF, p.tile("part"), split="cyclic", rows=X.size):
-                halves = gradients(p, own[t.row, 0, t], own[t.row, 1, t], grad_out[t.row, t])
+                halves = gradients(p, source[t.row, 0, t], source[t.row, 1, t], grad_out[t.row, t])
                 for i, half in enumerate(halves):
                     p.store(half, out[t.row, i, t])
         else:
             for t in p.loop("row", X.size, p.tile("rows"), split="block"):
-                halves = gradients(p, own[t, 0], own[t, 1], grad_out[t])
+                halves = gradients(p, source[t, 0], source[t, 1], grad_out[t])
                 for i, half in enumerate(halves):
                     p.store(half, out[t, i])
 
 
 def gradients(p: Phase, a_view: View, b_view: View, grad_view: View) -> tuple[Value, Value]:
-    """gradOut*s and gradOut*a*s*(1 - s) with s = 1/(1 + exp(-b)), computed in float32 registers."""
+    """Return gradOut*s and gradOut*a*s*(1 - s) with s = 1/(1 + exp(-b)), computed in float32 registers."""
     dtype, shape = a_view.dtype, a_view.shape
 
     def widened(view: View, name: str) -> Value:
@@ -150,45 +146,45 @@ def gradients(p: Phase, a_view: View, b_view: View, grad_view: View) -> tuple[Va
     a, b, grad = widened(a_view, "a"), widened(b_view, "b"), widened(grad_view, "grad")
     s = sigmoid(p, b, out=b)
     first = p.mul(grad, s, out=p.buffer("first", shape, space=REGISTERS))
-    rest = p.buffer("rest", shape, space=REGISTERS)
-    second = p.mul(p.mul(p.mul(one_minus(p, s, out=rest), s, out=rest), a, out=rest), grad, out=rest)
+    work = p.buffer("rest", shape, space=REGISTERS)
+    second = p.mul(p.mul(p.mul(one_minus(p, s, out=work), s, out=work), a, out=work), grad, out=work)
     return stored(first, "gradA"), stored(second, "gradB")
 
 
 def composite(k: Kernel) -> None:
-    """SplitV, Sigmoid, Mul, Mul, Sub, Mul, ConcatD, each a launch; float16, not bfloat16, is cast to float32.
+    """Record SplitV, Sigmoid, Mul, Mul, Sub, Mul, ConcatD, each a launch; float16, not bfloat16, is cast to float32.
 
     Source: the host code of aclnnGluBackward for products without the kernel.
     """
     k.route, k.launches = "composite", True
-    own, grad_out, out = k["self"].reshape(X.size, 2, HALF), k["gradOut"], k["out"].reshape(X.size, 2, HALF)
-    middle = "float32" if k.dtype == "float16" else k.dtype
+    source, grad_out, out = k["self"].reshape(X.size, 2, HALF), k["gradOut"], k["out"].reshape(X.size, 2, HALF)
+    dtype = "float32" if k.dtype == "float16" else k.dtype
 
-    def made(name: str, *shape: Size | int) -> Tensor:
-        return k.workspace(name, shape, middle)
+    def workspace(name: str, *shape: Size | int) -> Tensor:
+        return k.workspace(name, shape, dtype)
 
-    if middle != k.dtype:
-        wide = made("self32", X.size, 2, HALF)
-        elementwise(k, "Cast self", [own], [wide], cast)
-        own, wide = wide, made("gradOut32", X.size, HALF)
+    if dtype != k.dtype:
+        wide = workspace("self32", X.size, 2, HALF)
+        elementwise(k, "Cast self", [source], [wide], cast)
+        source, wide = wide, workspace("gradOut32", X.size, HALF)
         elementwise(k, "Cast gradOut", [grad_out], [wide], cast)
         grad_out = wide
     names = ("a", "b", "sigmoidB", "gradA", "aSigmoid", "aRest", "gradB")
-    a, b, s, grad_a, a_s, rest, grad_b = (made(name, X.size, HALF) for name in names)
-    moved(k, "SplitV", [(own, i, half, None) for i, half in enumerate((a, b))])
+    a, b, s, grad_a, a_s, a_rest, grad_b = (workspace(name, X.size, HALF) for name in names)
+    copy_halves(k, "SplitV", [(source, i, half, None) for i, half in enumerate((a, b))])
     elementwise(k, "Sigmoid", [b], [s], lambda p, v: [sigmoid(p, v[0], out=v[0])])
     elementwise(k, "Mul gradOut", [grad_out, s], [grad_a], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
     elementwise(k, "Mul a", [a, s], [a_s], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
-    elementwise(k, "Sub", [a, a_s], [rest], lambda p, v: [p.sub(v[0], v[1], out=v[0])])
-    elementwise(k, "Mul gradA", [grad_a, rest], [grad_b], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
-    both = out if middle == k.dtype else made("out32", X.size, 2, HALF)
-    moved(k, "ConcatD", [(half, None, both, i) for i, half in enumerate((grad_a, grad_b))])
-    if middle != k.dtype:
+    elementwise(k, "Sub", [a, a_s], [a_rest], lambda p, v: [p.sub(v[0], v[1], out=v[0])])
+    elementwise(k, "Mul gradA", [grad_a, a_rest], [grad_b], lambda p, v: [p.mul(v[0], v[1], out=v[0])])
+    both = out if dtype == k.dtype else workspace("out32", X.size, 2, HALF)
+    copy_halves(k, "ConcatD", [(half, None, both, i) for i, half in enumerate((grad_a, grad_b))])
+    if dtype != k.dtype:
         elementwise(k, "Cast out", [both], [out], cast)
 
 
-def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor, int | None]]) -> None:
-    """A launch that copies halves between [X, HALF] and one half of [X, 2, HALF], in tiles of one size."""
+def copy_halves(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor, int | None]]) -> None:
+    """Record a launch that copies halves between [X, HALF] and one half of [X, 2, HALF], in tiles of one size."""
     in_parts = k.variant == COMPOSITE_IN_PARTS
     with k.vector(name) as p:
         tile = p.tile("part", multiple_of=LANES) if in_parts else p.tile("rows")
@@ -204,7 +200,7 @@ def moved(k: Kernel, name: str, moves: Sequence[tuple[Tensor, int | None, Tensor
 
 
 def variants(call: Call, chip: Chip) -> tuple[str, ...]:
-    """EMPTY without elements; of the kernel the one that the vendor's tiling takes; of the composite both."""
+    """Return EMPTY without elements, else the variant of the vendor's tiling, or both of the composite."""
     if not math.prod(call.dims.values()):
         return (EMPTY,)
     if route(call, chip) != "kernel":
@@ -214,7 +210,7 @@ def variants(call: Call, chip: Chip) -> tuple[str, ...]:
 
 
 def tiles(call: Call, chip: Chip) -> Mapping[str, int]:
-    """Rows of a step, or elements of a part of a row, as the vendor's tiling has them."""
+    """Rows of a step, or elements of a part of a row, as in the vendor's tiling."""
     variant = variants(call, chip)[0]
     if variant not in (SMALL, BIG):
         return {}
@@ -235,30 +231,30 @@ def tiling(call: Call, chip: Chip, _: Mapping[str, int]) -> VendorTiling | None:
     elements = buffer_elements(call.dtype, chip.memory.ub.visible_bytes)
     big = variant == BIG
     group, part = divmod(row, elements) if big else (elements // row_pitch(call.dtype, row), 0)
-    each = -(-rows // cores)
-    used = cores if big else -(-rows // each)
-    last = rows - each * (used - 1)
-    loops, rest = (rows * (group + (part > 0)), 0) if big else divmod(each, group)
-    tail_loops, tail_rest = (part, 0) if big else (0, 0) if last == each else divmod(last, group)
+    rows_per_core = -(-rows // cores)
+    cores_used = cores if big else -(-rows // rows_per_core)
+    last = rows - rows_per_core * (cores_used - 1)
+    loops, remainder = (rows * (group + (part > 0)), 0) if big else divmod(rows_per_core, group)
+    tail_loops, tail_remainder = (part, 0) if big else (0, 0) if last == rows_per_core else divmod(last, group)
     data = {
         "group": group,
         "loopNum": loops,
         "tailLoopNum": tail_loops,
-        "nLastTailGroup": rest,
-        "lastTailGroup": tail_rest,
+        "nLastTailGroup": remainder,
+        "lastTailGroup": tail_remainder,
         "splitSize": elements if big else row,
-        "realCoreNum": used,
-        "numPerCore": 0 if big else each,
+        "realCoreNum": cores_used,
+        "numPerCore": 0 if big else rows_per_core,
         "blockSize": BLOCK_BYTES // itemsize(call.dtype),
         "ny": row,
     }
     key = KEY_OF_DTYPE[call.dtype] | (KEY_OF_BIG if big else 0)
-    # The 8 KiB only size the buffer: what is counted on is less them, while the buffers must fit all that is visible.
-    return VendorTiling(data, key, used, 0, chip.memory.ub.visible_bytes - KEPT_BYTES)
+    # The tiling sizes its buffers without the 8 KiB, while the buffers may fill all bytes that are visible.
+    return VendorTiling(data, key, cores_used, 0, chip.memory.ub.visible_bytes - KEPT_BYTES)
 
 
 def vendor_counters(work: Work) -> Mapping[str, int]:
-    """What the vendor's kernel counts for one run of an instruction: blocks, registers of 256 bytes, copies, bytes."""
+    """Counts of the vendor's kernel for one run of an instruction: blocks, registers of 256 bytes, copies, bytes."""
     op, target = work.instr.op, work.instr.dst.base.name
     if op == "copy":
         way = "in" if work.instr.pipe == "mte2" else "out"
@@ -268,22 +264,22 @@ def vendor_counters(work: Work) -> Mapping[str, int]:
 
 
 def route(call: Call, chip: Chip) -> str:
-    """Whether the vendor's own "kernel" runs, or a "composite" of other operators."""
-    own = call.spec("self")
+    """Return "kernel" for the vendor's own, "composite" where other operators stand in for it."""
+    spec = call.spec("self")
     if call.operator.name == FUSED:
         return "kernel"
-    return "kernel" if chip.vector.registers and (own.dtype if own else call.dtype) != "float64" else "composite"
+    return "kernel" if chip.vector.registers and (spec.dtype if spec else call.dtype) != "float64" else "composite"
 
 
 def buffer_elements(dtype: str, ub_bytes: Whole) -> Whole:
-    """Elements of one of the tiling's buffers in a unified buffer of `ub_bytes`; below 0 if less than is kept back."""
+    """Elements of one of the tiling's buffers in a unified buffer of `ub_bytes`; below 0 for fewer than KEPT_BYTES."""
     per_word = 4 // itemsize(dtype)
     return (ub_bytes - KEPT_BYTES) // (WORDS_PER_ELEMENT[dtype] * 4) * per_word
 
 
 def row_pitch(dtype: str, row: Whole) -> Whole:
     """Elements between rows of `row` elements in a buffer: a multiple of 32 bytes."""
-    block = 32 // itemsize(dtype)
+    block = BLOCK_BYTES // itemsize(dtype)
     return -(-row // block) * block
 
 
@@ -295,17 +291,17 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
 
 
 def magnitude(given: Arrays, numbers: Numbers) -> Arrays:
-    """What a - a*s cancels to where b is large: |gradOut| and |gradOut*a|."""
+    """|gradOut| and |gradOut*a|, the terms of a - a*s, which cancel where b is large."""
     upstream, a = abs(given["gradOut"]), abs(np.split(given["self"], 2, axis=int(numbers["dim"]))[0])
     return {"out": np.concatenate([upstream, upstream * a], axis=int(numbers["dim"]))}
 
 
 def tolerance(_: str, k: Kernel) -> Tolerance:
-    """One rounding and the float32 before it; the composite in bfloat16 rounds between its kernels."""
+    """One rounding after arithmetic in float32; the composite in bfloat16 rounds between its kernels."""
     if k.route == "composite" and k.dtype == "bfloat16":
         return Tolerance("five roundings to bfloat16, two of them before a - a*s, which cancels", ulps=2.5, share=2**-7)
     ulps, share = {"float64": (4.0, 4e-16), "float32": (2.0, 2e-7)}.get(k.dtype, (0.55, 2e-7))
-    return Tolerance("one rounding to the dtype, and what is computed before it", ulps=ulps, share=share)
+    return Tolerance("one rounding to the dtype, and the arithmetic before it", ulps=ulps, share=share)
 
 
 ELSEWHERE = equal(dim("vector.registers"), 0)
@@ -315,7 +311,7 @@ INCOMPLETE = any_of(*(any_of(unknown(d.name), less(d.size, d.least)) for d in DI
 
 
 def rules(kernel_runs: Condition) -> tuple[Rule, ...]:
-    """Return the rules of the first call, where a condition tells which calls the vendor's own kernel runs."""
+    """Return the rules of the first call; `kernel_runs` is the condition that the vendor's own kernel runs."""
     empty = any_of(*(~unknown(d.name) & equal(d.size, 0) for d in DIMS))
     not_tiled = ~kernel_runs | empty
     return (
@@ -337,9 +333,9 @@ def rules(kernel_runs: Condition) -> tuple[Rule, ...]:
     )
 
 
-def dtype_among(words: Sequence[str]) -> Condition:
-    """The condition that the dtype of `self`, or of the call where nothing tells that, is one of some."""
-    return (~absent("self") & OneOf(dtype_of("self"), tuple(words))) | (absent("self") & OneOf(DTYPE, tuple(words)))
+def dtype_among(dtypes: Sequence[str]) -> Condition:
+    """The condition that the dtype of `self`, or of the call if `self` is absent, is one of `dtypes`."""
+    return (~absent("self") & OneOf(dtype_of("self"), tuple(dtypes))) | (absent("self") & OneOf(DTYPE, tuple(dtypes)))
 
 
 def a_row_fits(not_tiled: Condition) -> Rule:
@@ -362,21 +358,21 @@ def a_row_fits(not_tiled: Condition) -> Rule:
         pitch = row_pitch(dtype, row)
         return Texts(expected, f"{elements // pitch} (a row takes {pitch} elements, a buffer has {elements})")
 
-    nothing_left = at_most(VISIBLE_UB_BYTES, KEPT_BYTES)
-    untiled = any_of(not_tiled, INCOMPLETE, ~dtype_among(tuple(WORDS_PER_ELEMENT)), nothing_left)
+    no_bytes = at_most(VISIBLE_UB_BYTES, KEPT_BYTES)
+    untiled = any_of(not_tiled, INCOMPLETE, ~dtype_among(tuple(WORDS_PER_ELEMENT)), no_bytes)
     condition = any_of(untiled, *map(fits, WORDS_PER_ELEMENT))
     return Rule("rows of a buffer", TILING_ERROR, condition, "platform", texts, (6, "group"))
 
 
 def dtype_of_kernel() -> Rule:
-    """The rule of the tiling that the dtype of `self` is one of its kernel's."""
+    """The rule of the tiling that its kernel has the dtype of `self`."""
 
     def texts(call: Call, _: Chip) -> Texts:
         spec = call.spec("self")
         return Texts(" or ".join(WORDS_PER_ELEMENT), spec.dtype if spec else UNKNOWN)
 
-    taken = any_of(absent("self"), ELSEWHERE, OneOf(dtype_of("self"), tuple(WORDS_PER_ELEMENT)))
-    return Rule("self dtype of the kernel", None, taken, "self", texts, (2, "dtype"))
+    condition = any_of(absent("self"), ELSEWHERE, OneOf(dtype_of("self"), tuple(WORDS_PER_ELEMENT)))
+    return Rule("self dtype of the kernel", None, condition, "self", texts, (2, "dtype"))
 
 
 def has_elements() -> Rule:
@@ -385,8 +381,8 @@ def has_elements() -> Rule:
     def texts(call: Call, _: Chip) -> Texts:
         return Texts("at least 1 element", str(math.prod(call.dims.values())))
 
-    some = any_of(ELSEWHERE, INCOMPLETE, all_of(*(at_most(1, d.size) for d in DIMS)))
-    return Rule("self elements", None, some, "self", texts, (5, "empty"))
+    condition = any_of(ELSEWHERE, INCOMPLETE, all_of(*(at_most(1, d.size) for d in DIMS)))
+    return Rule("self elements", None, condition, "self", texts, (5, "empty"))
 
 
 composed = Operator(
@@ -422,6 +418,6 @@ glu_backward = replace(
         composed,
         name=FUSED,
         rules=rules(all_of()),
-        dtypes={family: [d for d in some if d in WORDS_PER_ELEMENT] for family, some in DTYPES.items()},
+        dtypes={family: [d for d in dtypes if d in WORDS_PER_ELEMENT] for family, dtypes in DTYPES.items()},
     ),
 )

@@ -142,7 +142,7 @@ def kernel(k: Kernel) -> None:
     The results take the place of the rows of x. A token is masked after it is rounded, in its own dtype. Of the
     vendor's two slots for rows of the mask, the bits take one here, and their values in the dtype the other.
     """
-    k.reserve("library", KEPT_BYTES, "what the tiling leaves to the library, as in the backward")
+    k.reserve("library", KEPT_BYTES, "left to the library by the tiling, as in the backward")
     x, weight = k["x"], k["weight"].reshape(TAPS, H.size)
     grid = k.variant if isinstance(k.variant, Grid) else Grid(1, 1, 1)
     with k.vector("forward") as p:

@@ -1,7 +1,7 @@
 """Gradients of a masked, causal, depthwise convolution over tokens, of width 3.
 
 Source: the vendor's document of aclnnMaskedCausalConv1dBackward, and its public host code of 2026-08-21: the first call
-looks for null, then at the dtypes of the operator definition, then runs the tiling, whose own order is another.
+checks for null, then the dtypes of the operator definition, then runs the tiling, which has its own order.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from tilesim.operators import (
 )
 from tilesim.program.units import LANES, VECTOR_BYTES
 
+TAPS = 3
 S = Dimension("S")
 B = Dimension("B", most=32)
 H = Dimension("H", least=384, most=24576, multiple_of=64)
-W = Dimension("W", least=3, most=3, default=3)
+W = Dimension("W", least=TAPS, most=TAPS, default=TAPS)
 
 MOST_TOKENS = 524288
-"""Of all sequences together, S*B."""
+"""Most tokens of all sequences together, S*B."""
 KEPT_BYTES = 8192
-"""What the tiling leaves of the unified buffer to the library."""
-TAPS = 3
+"""Bytes of the unified buffer that the tiling leaves to the library."""
 TILING_KEYS = {"bfloat16": 10000, "float16": 10001}
 
 
@@ -63,13 +63,13 @@ def kernel(k: Kernel) -> None:
     Tiles of S are equal within a row. The vector function holds its values in registers, so that only planes of
     products, the counter and what is copied take bytes. `vendor_counters` has the vendor's count of each.
 
-    On a unified buffer so small that a tile has one row, the second-last tile here reads one row of halo, since the
-    tensor has no more, and zeroes the other; the vendor's kernel reads both, the second beyond the end. So a row of the
-    batch has 1 register more to zero, and 1 row less to read and mask. For S=50, B=32 with a mask in 8193 bytes, which
+    On a unified buffer so small that a tile has one row, the second-last tile here reads one row of halo, the last of
+    the tensor, and zeroes the other; the vendor's kernel reads both, the second beyond the end. So a row of the batch
+    has 1 register more to zero, and 1 row less to read and mask. For S=50, B=32 with a mask in 8193 bytes, which
     the vendor's tiling takes although it does not fit: 256 registers zeroed against 224, 812,000 bytes read against
     816,128, 4,704 loads and stores of the mask's broadcast against 4,736, 3,136 products with it against 3,168.
     """
-    k.reserve("library", KEPT_BYTES, "what the tiling leaves to the library; source: its host code")
+    k.reserve("library", KEPT_BYTES, "left to the library by the tiling; source: its host code")
     grad_y, x = k["gradY"], k["x"]
     weight, grad_weight = (k[name].reshape(TAPS, H.size) for name in ("weight", "gradWeight"))
     masked = k.options["mask"]
@@ -84,13 +84,13 @@ def kernel(k: Kernel) -> None:
             for b in p.loop("b", B.size, carry=(sums, row)):
                 counter = p.buffer("levels", (TAPS, levels, LANES))
                 for s in p.loop("s", S.size, rows, even=True, halo=TAPS - 1, carry=(row, counter)):
-                    seen = s.size + s.after
+                    filled = s.size + s.after
                     g = p.buffer("gradYIn", (s.size + TAPS - 1, LANES), k.dtype, slots=2)
-                    p.load(grad_y[s.with_halo(), b.start, h], out=g[:seen])
-                    p.fill(0.0, out=g[seen:])
+                    p.load(grad_y[s.with_halo(), b.start, h], out=g[:filled])
+                    p.fill(0.0, out=g[filled:])
                     if masked:
-                        plane = mask_plane(p, k["mask"][b.start, s.with_halo()], k.dtype, s.size + TAPS - 1, seen)
-                        p.mul(p.read(g[:seen]), plane, out=g[:seen])
+                        plane = mask_plane(p, k["mask"][b.start, s.with_halo()], k.dtype, s.size + TAPS - 1, filled)
+                        p.mul(p.read(g[:filled]), plane, out=g[:filled])
                     planes, grad_x = products(p, k.dtype, p.read(g), p.load(x[s, b.start, h], name="xIn"), taps, s.size)
                     for tap in reversed(range(TAPS)):
                         p.push(p.column_sum(p.read(planes[tap]), out=row), s.index, out=counter[tap])
@@ -105,15 +105,15 @@ def kernel(k: Kernel) -> None:
             p.store(p.read(out), grad_weight[:, h])
 
 
-def mask_plane(p: Phase, mask: View, dtype: str, rows: Size, seen: Size) -> Value:
-    """The mask bits of `seen` of the rows, as 0 or 1 in every column."""
+def mask_plane(p: Phase, mask: View, dtype: str, rows: Size, filled: Size) -> Value:
+    """The mask bits of `filled` of the rows, as 0 or 1 in every column."""
     bits = p.buffer("maskIn", rows, "bool", slots=2)
     vector = p.buffer("maskVector", rows, dtype)
     plane = p.buffer("maskPlane", (rows, LANES), dtype)
-    p.load(mask, out=bits[:seen])
-    p.cast(p.read(bits[:seen]), out=vector[:seen])
-    p.move(p.read(vector[:seen]), out=vector[:seen])
-    return p.broadcast(p.read(vector[:seen]), out=plane[:seen])
+    p.load(mask, out=bits[:filled])
+    p.cast(p.read(bits[:filled]), out=vector[:filled])
+    p.move(p.read(vector[:filled]), out=vector[:filled])
+    return p.broadcast(p.read(vector[:filled]), out=plane[:filled])
 
 
 def register(p: Phase, name: str, dtype: str, *shape: Size | int) -> Buffer:
@@ -156,11 +156,11 @@ NAMES = {
     ("move", ""): "ub_copy",
     ("drain", ""): "",
 }
-"""(instruction, buffer that it writes, "" for any) -> what the vendor's kernel does for it; else its own name."""
+"""(instruction, buffer that it writes, "" for any) -> the vendor's counter; others count under their own name."""
 
 
 def vendor_counters(work: Work) -> Mapping[str, int]:
-    """What the vendor's kernel counts for one run of an instruction, in registers of 256 bytes and in transfers.
+    """Counts of the vendor's kernel for one run of an instruction, in registers of 256 bytes and in transfers.
 
     Loads, casts, products and stores are those of the row function. A column sum is one instruction here and loads,
     adds and stores of a library function there (`folded`). A push stands for one cached add and one copy: of n tiles
@@ -189,10 +189,10 @@ def folded(name: str, rows: int) -> Mapping[str, int]:
     if rows == 1:
         return {f"{name}_load": 1, f"{name}_store": 1, f"{name}_add": 0}
     halvings = rows.bit_length() - 1
-    whole, fours = 1 << halvings, halvings // 4
-    tail = rows - whole
-    loads = 2 * tail + sum(whole >> 4 * i for i in range(fours)) + (1 << halvings % 4)
-    stores = tail + sum(whole >> 4 * i for i in range(1, fours + 1)) + 1
+    power, fours = 1 << halvings, halvings // 4
+    tail = rows - power
+    loads = 2 * tail + sum(power >> 4 * i for i in range(fours)) + (1 << halvings % 4)
+    stores = tail + sum(power >> 4 * i for i in range(1, fours + 1)) + 1
     return {f"{name}_load": loads, f"{name}_store": stores, f"{name}_add": rows - 1}
 
 
@@ -205,8 +205,8 @@ def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
     main, tail = (more, used - more) if more else (used, 0)
     main_size, tail_size = (each + (more > 0)) * LANES, each * LANES
     trips = -(-dims["S"] // rows)
-    small, rest = divmod(dims["S"], trips)
-    split = {"MainFactorS": small + (rest > 0), "TailFactorS": small}
+    small, larger = divmod(dims["S"], trips)
+    split = {"MainFactorS": small + (larger > 0), "TailFactorS": small}
     data = {
         "hMainCoreCnt": main,
         "hTailCoreCnt": tail,
@@ -218,8 +218,8 @@ def tiling(call: Call, chip: Chip, tiles: Mapping[str, int]) -> VendorTiling:
         "ubTailFactorH": LANES,
         "ubMainFactorS": split["MainFactorS"],
         "ubTailFactorS": split["TailFactorS"],
-        "ubMainFactorSCount": rest,
-        "ubTailFactorSCount": trips - rest,
+        "ubMainFactorSCount": larger,
+        "ubTailFactorSCount": trips - larger,
         "tailHLoopCnt": (tail_size if tail else main_size) // LANES,
         "tailSLoopCnt": trips,
         "tailCoreUbMainFactorH": LANES,
@@ -250,7 +250,7 @@ def tolerance(_: str, __: Kernel) -> Tolerance:
 
 
 def tokens_exist(parameter: str, place: int) -> Rule:
-    """The rule that S is not 0, which the vendor's checks let through."""
+    """The rule that S is not 0, which the vendor's checks do not have."""
     expected = "at least 1; the vendor's code would divide by zero"
     return about(S.size, "S range", expected, at_most(1, S.size), parameter, TILING_ERROR, (place, "empty"))
 

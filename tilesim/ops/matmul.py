@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels import FAMILIES, Kernel
+from tilesim.kernels import EMPTY, FAMILIES, Kernel
 from tilesim.kernels import matrix_product as cube
 from tilesim.operators import (
     PARAM_INVALID,
@@ -51,17 +51,17 @@ TILING_BYTES = 200
 
 
 def variant(call: Call, _: Chip) -> str:
-    """Whether the result is "empty", or float32 although the factors are not."""
+    """EMPTY for a result without elements, WIDE for a float32 result of other factors, else ""."""
     if not call.dims.get("M", 1) * call.dims.get("N", 1):
-        return "empty"
+        return EMPTY
     y = call.spec("y")
     return WIDE if y is not None and y.dtype == "float32" and call.dtype != "float32" else ""
 
 
 def kernel(k: Kernel) -> None:
-    """Record the phase; nothing is launched for no elements."""
-    if k.variant == "empty":
-        k.route = "empty"
+    """Record the phase; a result without elements launches nothing."""
+    if k.variant == EMPTY:
+        k.route = EMPTY
         return
     y = replace(k["y"], dtype="float32") if k.variant == WIDE else k["y"]
     cube.matmul(k, "matmul", k["x1"], k["x2"], y)
@@ -80,16 +80,16 @@ def result_dtype() -> Rule:
         return Texts(f"{x.dtype} or float32" if x else UNKNOWN, y.dtype if x and y else UNKNOWN)
 
     y = dtype_of("y")
-    taken = any_of(absent("x1", "y"), SameWord(y, dtype_of("x1")), OneOf(y, ("float32",)))
-    return Rule("y dtype", PARAM_INVALID, taken, "y", texts)
+    condition = any_of(absent("x1", "y"), SameWord(y, dtype_of("x1")), OneOf(y, ("float32",)))
+    return Rule("y dtype", PARAM_INVALID, condition, "y", texts)
 
 
 @functools.lru_cache
 def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
     """Return the operator of a matrix product whose factors may be stored transposed.
 
-    Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next begins), `wide` (float32 result),
-    `reads_tiling` (every core reads the tiling data first).
+    Options: `double_buffer` of L1, `unit_flag` (a result leaves L0C while the next one begins), `wide` (float32
+    result), `reads_tiling` (every core reads the tiling data first).
     """
 
     def kernel(k: Kernel) -> None:
@@ -127,7 +127,7 @@ def product(*, transpose1: bool = False, transpose2: bool = False) -> Operator:
 
 
 def kernel_call(row: KernelRow) -> KernelCall:
-    """Return the call of a measured product, its factors transposed as its result tells."""
+    """Return the call of a measured product, with its factors transposed as the shape of its result requires."""
     call = call_of_shapes(matmul, row)
     if row.variant:
         return _sample_call(row, call)
@@ -136,15 +136,15 @@ def kernel_call(row: KernelRow) -> KernelCall:
     if any(len(shape) > 1 for shape in row.inputs[2:]):
         raise Unmapped("a third matrix is added in the same kernel")
     (a0, a1), (b0, b1) = row.inputs[:2]
-    wanted = tuple(row.outputs[0]) if row.outputs else None
+    expected = tuple(row.outputs[0]) if row.outputs else None
     for transpose1, transpose2 in itertools.product((False, True), repeat=2):
         m, k = (a1, a0) if transpose1 else (a0, a1)
         inner, n = (b1, b0) if transpose2 else (b0, b1)
-        if k == inner and wanted in (None, (m, n)):
+        if k == inner and expected in (None, (m, n)):
             plain = not transpose1 and not transpose2
             operator = matmul if plain else product(transpose1=transpose1, transpose2=transpose2)
             return replace(call, operator=operator, given=_factors(row))
-    raise Unmapped(f"shapes {list(row.inputs[0])} and {list(row.inputs[1])} are no product")
+    raise Unmapped(f"shapes {list(row.inputs[0])} and {list(row.inputs[1])} cannot be multiplied")
 
 
 def _factors(row: KernelRow) -> Mapping[str, Any]:
@@ -159,9 +159,9 @@ class SampleStep(NamedTuple):
     double_buffer: bool = False
     unit_flag: bool = False
     reads_tiling: bool = True
-    """True where the cores read the tiling data, False where the compiler knows them."""
+    """True if the cores read the tiling data, False where the compiler knows them."""
     cache_order: bool = False
-    """True where the order of the tiles keeps what is read again in the L2 cache."""
+    """True if the order of the tiles keeps data that is read again in the L2 cache."""
 
 
 STEPS: Sequence[SampleStep] = (
@@ -178,7 +178,7 @@ LAST_PLAIN_STEP = 5
 
 
 def sample_variant(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the step of the published sample, and whether its result is wider than its factors, from its record."""
+    """Return the step of the published sample, and `wide=true` for a result wider than its factors, from its record."""
     step = re.search(r"Case (\d)", str(record.get("notes") or ""))
     dtypes = record["dtype"] if isinstance(record.get("dtype"), dict) else {}
     inputs = dtypes.get("inputs") or ["float32"]
@@ -200,7 +200,7 @@ def _sample_call(row: KernelRow, call: KernelCall) -> KernelCall:
     }
     # The unit flag hands L0C over block by block, which is as good as a second one.
     memories = {"memory.l0c.size_bytes": 2 * m * n * 4} if step.unit_flag else {}
-    if step.cache_order:  # it reads again what is still in the cache, as if that held everything
+    if step.cache_order:  # data that it reads again hits the cache, as if the cache held everything
         memories["memory.l2.size_bytes"] = 4 * sum(math.prod(shape) for shape in row.inputs)
     return replace(
         call,

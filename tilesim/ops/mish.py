@@ -1,6 +1,6 @@
 """x * tanh(ln(1 + e^x)), with the logarithm taken so that small powers keep their digits.
 
-The tile is capped as the times of the vendor's kernel tell.
+The cap of the tile is inferred from the times of the vendor's kernel.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MOST_ELEMENTS = 2048
 def softplus(t: ElementTile, x: Value) -> Value:
     """ln(1 + e^x) = max(x, 0) + log1p(u) with u = e^-|x|; log1p(u) = ln(w) * u / (w - 1) with w = 1 + u."""
     p = t.phase
-    small, log, rest = t.buffer("power"), t.buffer("log"), t.buffer("rest")
+    small, log, work = t.buffer("power"), t.buffer("log"), t.buffer("rest")
     u = p.exp(p.muls(p.abs(x, out=small), -1.0, out=small), out=small)
-    w = p.adds(u, 1.0, out=rest)
+    w = p.adds(u, 1.0, out=work)
     ln = p.ln(w, out=log)
-    lost = p.adds(w, -1.0, out=rest)
-    better = p.div(p.mul(ln, u, out=log), lost, out=log)
-    near = p.select(lost, better, u, out=log)
-    return p.add(near, p.maxs(x, 0.0, out=rest), out=log)
+    above = p.adds(w, -1.0, out=work)
+    corrected = p.div(p.mul(ln, u, out=log), above, out=log)
+    log1p = p.select(above, corrected, u, out=log)
+    return p.add(log1p, p.maxs(x, 0.0, out=work), out=log)
 
 
 def tanh(t: ElementTile, x: Value) -> Value:
@@ -37,7 +37,7 @@ def tanh(t: ElementTile, x: Value) -> Value:
 def kernel(k: Kernel) -> None:
     """Record the phase."""
     with k.vector("mish") as p:
-        for t in flat_tiles(k, p, cap=MOST_ELEMENTS, cap_reason="the vendor's kernel takes no more"):
+        for t in flat_tiles(k, p, cap=MOST_ELEMENTS, cap_reason="cap of the vendor's kernel"):
             x = t.load("x")
             t.store(p.mul(x, tanh(t, softplus(t, x)), out=t.room("y")), "y")
 

@@ -314,7 +314,7 @@ def whole_rows(k: Kernel) -> None:
 
 
 def long_rows(k: Kernel) -> None:
-    """Two passes over every row, of which not one fits."""
+    """Record two passes over every row, for rows that do not fit."""
     x, y, rstd = k["x"].reshape(ROWS, ROW), k["y"].reshape(ROWS, ROW), k["rstd"].reshape(ROWS)
     with k.vector("rms_norm", "two passes over rows that do not fit") as p:
         for n in p.loop("row", ROWS, split="block"):

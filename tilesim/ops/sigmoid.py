@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilesim.kernels import Kernel, flat_tiles, pointwise
-from tilesim.kernels import composites as functions
+from tilesim.kernels import Kernel, composites, flat_tiles, pointwise
 from tilesim.operators import Arrays, Numbers, logistic
 
 
@@ -11,7 +10,7 @@ def kernel(k: Kernel) -> None:
     """Record the phase."""
     with k.vector("sigmoid") as p:
         for t in flat_tiles(k, p):
-            t.store(functions.sigmoid(p, t.load("x"), out=t.room("y")), "y")
+            t.store(composites.sigmoid(p, t.load("x"), out=t.room("y")), "y")
 
 
 def reference(given: Arrays, _: Numbers) -> Arrays:

@@ -48,18 +48,18 @@ from tilesim.ops._axes import N, X, Y
 
 ROWS, AXIS, INNER = X.size, N.size, Y.size
 LEAST_COLUMNS = 16
-"""Columns of a tile along another axis than the last, at least: a block of 16-bit elements."""
+"""Least columns of a tile along another axis than the last: a block of 16-bit elements."""
 
 SLOTS = 2
-"""Tiles in flight along another axis than the last; with fewer a core, nothing would overlap if each held all of it."""
+"""Tiles in flight along another axis than the last; tiles of the whole axis overlap only if a core has that many."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The variant for another axis than the last: tiles of so many columns.
+    """The variant for another axis than the last: tiles of `number` columns.
 
-    All of the axis is there at `once`, or parts of it in two passes. Cores share the columns or what stands before the
-    axis, which is `by_rows`.
+    With `once` a tile has all of the axis, else parts of it in two passes. With `by_rows` cores share the axes before
+    it, else the columns.
     """
 
     number: int
@@ -73,8 +73,8 @@ def variants(call: Call, chip: Chip) -> tuple[Hashable, ...]:
     if y <= 1:
         return row_variants(call.dtype, n)
     cores = chip.cores.vector
-    some = -(-math.ceil(y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
-    by_rows = -(-x // cores) * y <= SHORT_BURSTS * x * min(y, some)
+    block = -(-math.ceil(y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
+    by_rows = -(-x // cores) * y <= SHORT_BURSTS * x * min(y, block)
     share = -(-math.ceil(y if by_rows else y / cores) // LEAST_COLUMNS) * LEAST_COLUMNS
     columns = max(1, min(y, chip.tiling.axis_columns, share))
     twice = Columns(columns, by_rows)
@@ -92,7 +92,7 @@ def kernel(k: Kernel) -> None:
 
 
 def whole_rows(k: Kernel) -> None:
-    """Rows that fit."""
+    """Record rows that fit."""
     with k.vector("softmax", "keeps whole rows") as p:
         for t in row_tiles(k, p, ROWS, AXIS):
             x, y = t.load("x"), t.room("y")
@@ -103,7 +103,7 @@ def whole_rows(k: Kernel) -> None:
 
 
 def long_rows(k: Kernel) -> None:
-    """Three passes over every row, of which not one fits."""
+    """Record three passes over every row, for rows that do not fit."""
     x, y = k["x"].reshape(ROWS, AXIS), k["y"].reshape(ROWS, AXIS)
     with k.vector("softmax", "three passes over rows that do not fit") as p:
         for n in p.loop("row", ROWS, split="block"):
@@ -112,30 +112,30 @@ def long_rows(k: Kernel) -> None:
             for c in column_tiles(k, p, AXIS, carry=(largest,)):
                 part = load_as(p, x[n.start, c], "float32", name="first")
                 most = p.maximum(most, p.row_max(part, out=p.buffer("partMax", 1)), out=largest)
-            least = p.muls(most, -1.0, out=largest)
-            whole = p.fill(0.0, out=total)
+            negated = p.muls(most, -1.0, out=largest)
+            powers = p.fill(0.0, out=total)
             for c in column_tiles(k, p, AXIS, carry=(total,)):
                 part = load_as(p, x[n.start, c], "float32", name="second")
                 e = p.buffer("power", c.size)
-                power = p.exp(p.adds(part, least[0], out=e), out=e)
-                whole = p.add(whole, p.row_sum(power, out=p.buffer("partSum", 1)), out=total)
-            inverse = p.rec(whole, out=total)
+                power = p.exp(p.adds(part, negated[0], out=e), out=e)
+                powers = p.add(powers, p.row_sum(power, out=p.buffer("partSum", 1)), out=total)
+            inverse = p.rec(powers, out=total)
             for c in column_tiles(k, p, AXIS):
                 part = load_as(p, x[n.start, c], "float32", name="third")
                 e = p.buffer("share", c.size)
-                share = p.muls(p.exp(p.adds(part, least[0], out=e), out=e), inverse[0], out=e)
+                share = p.muls(p.exp(p.adds(part, negated[0], out=e), out=e), inverse[0], out=e)
                 p.store(rounded(k, p, share), y[n.start, c])
 
 
 def rounded(k: Kernel, p: Phase, value: Value) -> Value:
-    """The value in the dtype of the result, in a buffer that the next tile does not wait for."""
+    """Return the value in the dtype of the result, in a buffer of two slots."""
     if k.dtype == "float32":
         return p.move(value, name="yOut", slots=2)
     return p.cast(value, dtype=k.dtype, name="yOut", slots=2)
 
 
 def along_axis(k: Kernel, variant: Columns) -> None:
-    """Columns of all rows of the axis, or of parts of it in two passes."""
+    """Record tiles of columns: of all of the axis, or of parts of it in two passes."""
     columns, once, by_rows = variant.number, variant.once, variant.by_rows
     x, y = k["x"].reshape(ROWS, AXIS, INNER), k["y"].reshape(ROWS, AXIS, INNER)
     with k.vector("softmax", "all of the axis" if once else "two passes over the axis") as p:

@@ -1,14 +1,14 @@
-"""The gated hyper-connection TextGatedResidual, and what its backward needs saved.
+"""The gated hyper-connection TextGatedResidual, with the tensors that its backward reads.
 
 Source: the forward formulas in the vendor's document of TextGatedResidualGrad (ops-transformer, pull request 15537).
-The vendor documents no interface of its own for it, so ranges and status codes are those of the backward.
+The vendor documents no interface of its own for it, so its ranges and status codes are those of the backward.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tilesim.kernels import Kernel, Tensor, attribute, matmul, sigmoid
+from tilesim.kernels import EMPTY, Kernel, Tensor, attribute, matmul, sigmoid
 from tilesim.operators import (
     INNER_NULLPTR,
     Argument,
@@ -64,12 +64,12 @@ TENSORS = (
 
 
 def kernel(k: Kernel) -> None:
-    """Record the phases; there are none without tokens.
+    """Record the phases, none of them without tokens.
 
-    Products are summed in float32 and stay so until they are stored; what goes into one is rounded to the dtype first.
+    Products are summed in float32 and rounded when they are stored; their factors are rounded to the dtype first.
     """
-    if k.variant == "empty":
-        k.route = "empty"
+    if k.variant == EMPTY:
+        k.route = EMPTY
         return
     x_norm, act = k.workspace("xNorm", (N, D), k.dtype), k.workspace("act", (N, R), k.dtype)
     down, up = k.workspace("down32", (N, R), "float32"), k.workspace("up32", (N, D), "float32")
@@ -110,9 +110,9 @@ def activate(k: Kernel, down: Tensor, act: Tensor) -> None:
             down_in = p.load(down[n], name="downIn")
             p.store(p.cast(down_in, dtype=k.dtype, name="downOut", slots=2), k["downPreAct"].reshape(N, R)[n])
             a = p.muls(down_in, 1 / C, out=down_in)
-            opened = sigmoid(p, a, out=p.buffer("sigmoid32", (n.size, R)))
-            opened = p.mul(opened, a, out=opened)
-            p.store(p.cast(opened, dtype=k.dtype, name="actOut", slots=2), act[n])
+            acted = sigmoid(p, a, out=p.buffer("sigmoid32", (n.size, R)))
+            acted = p.mul(acted, a, out=acted)
+            p.store(p.cast(acted, dtype=k.dtype, name="actOut", slots=2), act[n])
             if k.options["inject"]:
                 gate = p.load(k.workspaces["gate32"][n], name="gateIn")
                 gate = sigmoid(p, p.muls(gate, 1 / C, out=gate), out=gate)
@@ -129,21 +129,21 @@ def mix(k: Kernel, x_norm: Tensor, up: Tensor) -> None:
             total = p.fill(0.0, out=mixed)
             for c in p.loop("c", C, carry=(mixed,)):
                 xn = p.cast(p.load(x_norm[n.start, c.start], name="xNormIn"), dtype="float32", name="xNorm32")
-                opened = p.load(up[n.start, c.start], name="upIn")
-                p.store(p.cast(opened, dtype=k.dtype, name="upOut", slots=2), up_out[n.start, c.start])
-                opened = sigmoid(p, opened, out=opened)
-                total = p.madd(xn, opened, out=mixed)
+                gate = p.load(up[n.start, c.start], name="upIn")
+                p.store(p.cast(gate, dtype=k.dtype, name="upOut", slots=2), up_out[n.start, c.start])
+                gate = sigmoid(p, gate, out=gate)
+                total = p.madd(xn, gate, out=mixed)
             total = p.muls(total, 1 / C, out=mixed)
             p.store(p.cast(total, dtype=k.dtype, name="mixedOut", slots=2), k["mixed"].reshape(N, H)[n.start])
 
 
-def allowed(name: str, k: Kernel) -> Tolerance:
-    """As of the gradients, but for invRms, which is float32 throughout."""
+def tolerance_of(name: str, k: Kernel) -> Tolerance:
+    """Return the tolerance of the gradients, but of float32 for invRms."""
     return usual("float32") if name == "invRms" else tolerance(name, k)
 
 
 def reference(given: Arrays, numbers: Numbers) -> Arrays:
-    """The forward at its inputs."""
+    """The results in float64."""
     batch, tokens, depth = given["x"].shape
     n, c = batch * tokens, int(numbers["channels"])
     x = given["x"].reshape(n, c, depth // c)
@@ -190,5 +190,5 @@ text_gated_residual = Operator(
     derived_sizes=derived_sizes,
     overflow=INNER_NULLPTR,
     reference=reference,
-    tolerance=allowed,
+    tolerance=tolerance_of,
 )

@@ -1,8 +1,8 @@
 """Gradients of the gated hyper-connection TextGatedResidual.
 
 Source: the vendor's document of TextGatedResidualGrad (ops-transformer, pull request 15537). It states ranges,
-inequalities and status codes; the order of the checks follows its table of codes, and that a size which is no multiple
-of 16 counts as a combination is inferred from it.
+inequalities and status codes. The order of the checks follows its table of codes; the status of a size that is not a
+multiple of 16 is inferred from it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from tilesim.chip.chip import Chip
 from tilesim.kernels import (
+    EMPTY,
     ONE,
     Buffer,
     FixedOrderSum,
@@ -68,16 +69,18 @@ G = dim("G")
 """Tokens whose weight gradients one partial sum holds."""
 
 K_BLOCK = 64
-"""Elements of k that one mmad sums, in every product: the operator's, so that values do not depend on the chip."""
+"""Elements of k that one mmad sums, in every product; fixed, so that values do not depend on the chip."""
 LARGEST_LOSS_SCALE = 16
 """float16 would lose gradients below 6e-5. The dUp, dDown and dGate of a token are multiplied by a loss scale of
 1/max|gradient|, from 1 to 16C; act and xNorm, by which the weight gradients multiply them, are divided by it, and so is
 dXn after its sum."""
+FEW = "few"
+"""The variant for at most FEW_TOKENS tokens."""
 FEW_TOKENS = 32
-"""Up to so many, weight gradients are products of float32: a sum of few terms does not average their rounding out, and
+"""Most tokens whose weight gradients are products of float32: a sum of few terms does not average out rounding, and
 the slower products of the cube hide behind the copies of the partial sums."""
 MOST_PARTIALS, LEAST_TOKENS = 8, 256
-"""Partial sums of a weight gradient: at most so many, of at least so many tokens, whatever the chip's cores."""
+"""Most partial sums of a weight gradient, and least tokens of each; neither depends on the chip's cores."""
 
 STAGED = {
     "api": (8192, "the vendor's API, at the top, with the 256 bytes that the platform hides"),
@@ -107,9 +110,9 @@ TENSORS = (
 
 
 def variant(call: Call, _: Chip) -> str:
-    """Which kernel runs: "empty" where there is no token, "few" for few of them."""
+    """EMPTY without tokens, FEW for up to FEW_TOKENS, else ""."""
     tokens = call.dims.get("B", 1) * call.dims.get("S", 1)
-    return "empty" if not tokens else "few" if tokens <= FEW_TOKENS else ""
+    return EMPTY if not tokens else FEW if tokens <= FEW_TOKENS else ""
 
 
 def derived_sizes(dims: Mapping[str, int]) -> Mapping[str, int]:
@@ -122,12 +125,12 @@ def derived_sizes(dims: Mapping[str, int]) -> Mapping[str, int]:
 def kernel(k: Kernel) -> None:
     """Record the nine phases, or the zero fill of a call without tokens."""
     keep_back(k)
-    if k.variant == "empty":
+    if k.variant == EMPTY:
         outputs = [("dwDown", R * C, H), ("dwUp", D, R), ("dwGate", C * C, H), ("dgamma", C, H)]
         zeros(k, "zero fill", [k[name].reshape(r, w) for name, r, w in outputs if k.tensors[name] is not None])
         return
     half, full, w = k.dtype, "float32", k.workspaces
-    few = k.variant == "few"
+    few = k.variant == FEW
     factor = full if few else half
     rows = {"xNorm": (D, factor), "dUp": (D, half), "mixGrad": (D, full), "dXn": (D, full)}
     rows |= {"dAct": (R, full), "act": (R, factor), "dDown": (R, half)}
@@ -237,15 +240,15 @@ def channel_gradient(k: Kernel, p: Phase, n: Range, grad_in: Value, loss_scale: 
     inject_in = p.buffer("injectIn", C, k.dtype, pool="scratch")
     inject = p.cast(p.load(k["inject"].reshape(N, C)[n.start], out=inject_in), out=half)
     grad = p.mul(p.cast(grad_in, out=channel_grad), inject, out=channel_grad)
-    rest = p.adds(p.muls(inject, -0.5, out=half), 1.0, out=half)
-    grad = p.muls(p.mul(grad, rest, out=channel_grad), 1 / C, out=channel_grad)
+    slope = p.adds(p.muls(inject, -0.5, out=half), 1.0, out=half)
+    grad = p.muls(p.mul(grad, slope, out=channel_grad), 1 / C, out=channel_grad)
     p.store(grad, k.workspaces["dGate"][n.start])
     grad = grad if loss_scale is None else p.muls(grad, loss_scale[0, 0], out=half)
     store_factor(p, grad, "dGateOut", k.workspaces["dGateFactor"][n.start], pool="scratch")
 
 
 def store_factor(p: Phase, value: Value, name: str, target: View, pool: str = "") -> None:
-    """Store what only weight gradients read: 16-bit from two slots, or float32 from one, which is as many bytes."""
+    """Store a factor of weight gradients: 16-bit from two slots, or float32 from one slot of the same bytes."""
     wide = target.dtype == "float32"
     out = p.buffer(name, value.shape, target.dtype, slots=1 if wide or pool else 2, pool=pool)
     p.store(p.move(value, out=out) if wide else p.cast(value, out=out), target)
@@ -328,8 +331,8 @@ def norm_backward(k: Kernel) -> None:
                     grad = p.mul(grad, factor, out=grad)
                 dot = p.row_sum(p.mul(grad, hat, out=prod), out=p.buffer("dot", 1, pool="scalars"))
                 mean = p.muls(dot, -(1 / H), out=dot)
-                rest = p.muls(hat, mean[0], out=work)
-                grad = p.muls(p.add(grad, rest, out=grad), scale, out=grad)
+                correction = p.muls(hat, mean[0], out=work)
+                grad = p.muls(p.add(grad, correction, out=grad), scale, out=grad)
                 p.store(p.cast(grad, dtype=k.dtype, name="dxOut", slots=2), dx[n.start, c.start])
             if gamma:
                 p.store(gamma_sum, k.workspaces["dgammaPartial"][p.core, c.start])
@@ -358,7 +361,7 @@ def reduction(k: Kernel) -> None:
 
 
 def reference(given: Arrays, numbers: Numbers) -> Arrays:
-    """The gradients, with the saved tensors as they are."""
+    """The gradients in float64, from the saved tensors as they are given."""
     batch, tokens, depth = given["x"].shape
     n, c = batch * tokens, int(numbers["channels"])
     x, inv_rms = given["x"].reshape(n, c, depth // c), given["invRms"].reshape(n, c, 1)
@@ -384,9 +387,9 @@ def reference(given: Arrays, numbers: Numbers) -> Arrays:
 
 
 def tolerance(name: str, k: Kernel) -> Tolerance:
-    """1.4 times the worst fro and t seen over N to 2048, C to 20, H to 2560."""
-    figures = {"bfloat16": ((5e-3, 4e-2), (3e-3, 1e-2)), "float16": ((6e-4, 5e-3), (4e-4, 1.2e-3))}
-    return Tolerance("measured", *figures[k.dtype][name == "dgamma"])
+    """1.4 times the largest fro and t measured for N up to 2048, C up to 20, H up to 2560."""
+    bounds = {"bfloat16": ((5e-3, 4e-2), (3e-3, 1e-2)), "float16": ((6e-4, 5e-3), (4e-4, 1.2e-3))}
+    return Tolerance("measured", *bounds[k.dtype][name == "dgamma"])
 
 
 text_gated_residual_grad = Operator(
