@@ -526,15 +526,15 @@ def tiled(k, p, *, slots=2, cap=None, multiple_of=1, **loop):
         ({"lead": 1.0}, "lead of loop 'n' is 1.0, must be a whole number"),
         (
             {"split": "block_balance"},
-            "split of loop 'n' is 'block_balance', which is no way to share it out; did you mean 'block_balanced'?",
+            "split of loop 'n' is 'block_balance', which is not a split; did you mean 'block_balanced'?",
         ),
         (
             {"split": "foo"},
-            "split of loop 'n' is 'foo', which is no way to share it out; there are: True, block_balanced, block",
+            "split of loop 'n' is 'foo', which is not a split; there are: True, block_balanced, block",
         ),
         (
             {"split": 1},
-            "split of loop 'n' is 1, which is no way to share it out; there are: True, block_balanced, block",
+            "split of loop 'n' is 1, which is not a split; there are: True, block_balanced, block",
         ),
     ],
     ids=str,
