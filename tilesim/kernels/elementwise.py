@@ -90,9 +90,9 @@ class ElementTile:
     def room(self, name: str) -> Buffer:
         """Return the buffer for the value of an output: float32 for a 16-bit float, which the store rounds."""
         dtype = self.kernel[name].dtype
-        return (
-            self.buffer(f"{name}32") if dtypes.is_short_float(dtype) else self.buffer(f"{name}Out", dtype, self.slots)
-        )
+        if dtypes.is_short_float(dtype):
+            return self.buffer(f"{name}32")
+        return self.buffer(f"{name}Out", dtype, self.slots)
 
     def store(self, value: Value, name: str, out: Target | None = None) -> None:
         """Copy the value to the tile of an output, through a rounding cast into `out` or a new buffer."""

@@ -101,7 +101,7 @@ def count(nest: Nest, selection: Selection = everything) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Dependency(Generic[Key]):
-    """A dependence on `source`: it wrote data of `buffer` that is read (kind "data"), or used its slot (kind "slot")."""
+    """A dependence on `source`: it wrote the data of `buffer` (kind "data"), or used its slot before (kind "slot")."""
 
     source: Key
     buffer: Buffer
