@@ -340,7 +340,10 @@ def test_a_file_that_does_not_name_its_part_is_like_the_chip_with_its_figures(ba
 
 def test_a_file_that_says_nothing_is_refused_with_the_reason(ini):
     message = refusal(lambda: import_chip(ini("[SoCInfo]\n", "mysoc.ini")))
-    assert "neither [version] nor the file's name states a family, and the file has none of memory.ub.size_bytes" in message
+    assert (
+        "neither [version] nor the file's name states a family, and the file has none of memory.ub.size_bytes"
+        in message
+    )
 
 
 def test_what_a_platform_file_has_twice_is_told(ini):

@@ -98,7 +98,7 @@ class Attribute:
     dim: str = ""
     """The dim that it states; it has that dim's value where it is not given."""
     alias: str = ""
-    """What the vendor's interface calls it, where that is another name."""
+    """Its name in the vendor's interface, if that differs."""
 
 
 class Texts(NamedTuple):
