@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.sample_calls import choices, kinds
 from tilesim.operators.binding import bind
-from tilesim.operators.calls import made, resized
+from tilesim.operators.calls import call_with, resized
 from tilesim.operators.operator import Call, Operator
 from tilesim.operators.shapes import TensorSpec
 
@@ -36,7 +36,7 @@ def changed(call: Call, choose: random.Random) -> Call:
         return resized(call, {choose.choice(list(call.dims)): _size(choose)})
     if kind == "attribute" and op.attributes:
         name = choose.choice(op.attributes).name
-        return made(op, call.dtype, call.specs, call.options, {**call.attributes, name: choose.randint(-9, 9)})
+        return call_with(op, call.dtype, call.specs, call.options, {**call.attributes, name: choose.randint(-9, 9)})
     specs = dict(call.specs)
     name = choose.choice(list(op.arguments))
     spec = specs.get(name)
@@ -49,7 +49,7 @@ def changed(call: Call, choose: random.Random) -> Call:
         if specs[name] == "missing":
             del specs[name]
     lead = specs.get(op.lead)
-    return made(op, lead.dtype if lead else call.dtype, specs, call.options, call.attributes)
+    return call_with(op, lead.dtype if lead else call.dtype, specs, call.options, call.attributes)
 
 
 def _size(choose: random.Random) -> int:

@@ -13,8 +13,8 @@ from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, 
 
 from tilesim.errors import BadInput
 
-OWN_WORDS: Final = ("dtype",)
-"""Parameters that take more than their annotation says, and raise errors of their own."""
+UNCHECKED: Final = ("dtype",)
+"""Arguments that accept more types than their annotation states; the function itself checks them."""
 WORDS: Final[Mapping[Any, str]] = {
     str: "a text",
     Path: "a path",
@@ -46,7 +46,7 @@ _R = TypeVar("_R")
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return the function, which raises BadInput for arguments of other types than its annotations say.
+    """Return the function with a check that raises BadInput for arguments that do not match its annotations.
 
     >>> @checked
     ... def area(sides: Mapping[str, int], unit: str) -> int: ...
@@ -60,14 +60,14 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     def hints() -> dict[str, Any]:
         """Annotations by parameter, resolved at the first call, when all classes that they name exist."""
         single = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        stated = {p.name: p.annotation for p in single if p.annotation is not p.empty and p.name not in OWN_WORDS}
+        stated = {p.name: p.annotation for p in single if p.annotation is not p.empty and p.name not in UNCHECKED}
         return get_type_hints(types.SimpleNamespace(__annotations__=stated), inspect.unwrap(function).__globals__)
 
     @functools.wraps(function)
     def call(*args: _P.args, **named: _P.kwargs) -> _R:
         try:
             given = signature.bind(*args, **named).arguments
-        except TypeError:  # an argument too many or too few, which Python tells best
+        except TypeError:  # an argument too many or too few: Python's message says which
             return function(*args, **named)
         problems = [p for name, hint in hints().items() if name in given for p in _problems(name, given[name], hint)]
         if problems:
@@ -105,12 +105,12 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def _is(value: object, choice: Any) -> bool:
-    """Tell whether a value is of the class of a hint that is no union, whatever it holds."""
+    """Return True if a value is of the class of a hint that is not a union, whatever it holds."""
     kind = get_origin(choice) or choice
     return kind is Any or (TESTS[kind](value) if kind in TESTS else isinstance(value, kind))
 
 
 def _words(choice: Any) -> str:
-    """Return the words for a hint that is no union."""
+    """Return the words for a hint that is not a union."""
     kind = get_origin(choice) or choice
     return WORDS.get(kind) or f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """`" did you mean 'x'?"` for the choice closest to `word`, or `""` if none is close.
+    """Return `" did you mean 'x'?"` for the choice closest to `word`, or `""` if none is close.
 
     >>> did_you_mean("algin_bytes", ["size_bytes", "align_bytes"])
     " did you mean 'align_bytes'?"
@@ -21,15 +21,15 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 class TilesimError(Exception):
-    """What the library raises on purpose; `exit_code` is the process status that the command line returns for it."""
+    """Base of the errors that the library raises; `exit_code` is the exit status of the command line for it."""
 
     exit_code: ClassVar[int] = 1
     verdict: object = None
-    """The Verdict behind a refusal, where there is one."""
+    """The Verdict of a refusal; None for other errors."""
 
 
 class BadInput(TilesimError):
-    """What was given is not a shape, dtype, chip, key or readable file: every problem of `subject` at once.
+    """Input that is not a valid shape, dtype, chip, key or file: every problem of `subject` at once.
 
     >>> print(BadInput("dtype", ["'float15' is not a dtype"]))
     dtype: 'float15' is not a dtype
@@ -40,13 +40,13 @@ class BadInput(TilesimError):
     exit_code = 2
 
     def __init__(self, subject: str, problems: Sequence[str]) -> None:
-        """Keep what was looked at and at least one problem with it, each a line whatever values it shows."""
+        """Keep the subject and at least one problem with it, each on a single line."""
         super().__init__(subject, problems)
         self.subject = subject
         self.problems = tuple(" ".join(p.split()) if "\n" in p else p for p in problems)
 
     def __str__(self) -> str:
-        """One line: the subject, then its problems."""
+        """Return one line: the subject, then its problems."""
         count = f"{len(self.problems)} problems: " if len(self.problems) > 1 else ""
         return f"{self.subject}: {count}{'; '.join(self.problems)}"
 
@@ -71,12 +71,12 @@ class BadOperator(TilesimError):
         self.where = where
 
     def __str__(self) -> str:
-        """The place, if known, then the fact."""
+        """Return the place, if known, then the fact."""
         return f"{self.where}: {self.fact}" if self.where else self.fact
 
 
 class Refused(TilesimError):
-    """A documented rule of the operator does not hold for what was asked: every broken rule of `subject` at once.
+    """A call that breaks documented rules of its operator: every broken rule of `subject` at once.
 
     >>> print(Refused("glu_backward", ["self[1] is 7, must be even"]))
     glu_backward is refused: self[1] is 7, must be even
@@ -89,32 +89,32 @@ class Refused(TilesimError):
         self.reasons = tuple(reasons)
 
     def __str__(self) -> str:
-        """One line: the subject, then its broken rules."""
+        """Return one line: the subject, then its broken rules."""
         return f"{self.subject} is refused: {'; '.join(self.reasons)}"
 
 
 class Unsupported(TilesimError):
-    """The operator does not exist for this chip or dtype at all.
+    """An operator that does not exist for a chip or dtype.
 
     >>> print(Unsupported("glu_backward", "ascend310b1 is not one of its products"))
     glu_backward is unsupported: ascend310b1 is not one of its products
     """
 
     def __init__(self, subject: str, reason: str) -> None:
-        """Keep the operator's name and why it is not there."""
+        """Keep the operator's name and the reason."""
         super().__init__(subject, reason)
         self.subject = subject
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line: the subject and the reason."""
+        """Return one line: the subject and the reason."""
         return f"{self.subject} is unsupported: {self.reason}"
 
 
 class DoesNotFit(TilesimError):
-    """An inequality fails: `needed_bytes` in `memory` against `available_bytes`.
+    """A failed inequality: `needed_bytes` in `memory` against `available_bytes`.
 
-    `terms` are (buffer, bytes), largest first; `remedies` have been verified by whoever raises this.
+    `terms` are (buffer, bytes), largest first; `remedies` are verified before the error is raised.
 
     >>> print(DoesNotFit("glu_backward on npu", "ub", 262144, 196352, terms=[("x", 262144)], remedies=["H=8"]))
     glu_backward on npu does not fit: needs 262,144 B of ub, has 196,352 B (65,792 B too many)
@@ -132,7 +132,7 @@ class DoesNotFit(TilesimError):
         terms: Sequence[tuple[str, int]] = (),
         remedies: Sequence[str] = (),
     ) -> None:
-        """Keep both sides of the inequality, what makes up the left one, and what would fit."""
+        """Keep both sides of the inequality, the terms of the left one, and the remedies."""
         super().__init__(subject, memory, needed_bytes, available_bytes)
         self.subject = subject
         self.memory = memory
@@ -142,7 +142,7 @@ class DoesNotFit(TilesimError):
         self.remedies = tuple(remedies)
 
     def __str__(self) -> str:
-        """The fact with both numbers, the breakdown, the remedies."""
+        """Return the fact with both numbers, the breakdown, the remedies."""
         over_bytes = self.needed_bytes - self.available_bytes
         lines = [
             f"{self.subject} does not fit: needs {self.needed_bytes:,} B of {self.memory}, "
@@ -155,17 +155,17 @@ class DoesNotFit(TilesimError):
 
 
 class Differs(TilesimError):
-    """Computed values are further from the reference than the tolerance allows."""
+    """Computed values that differ from the reference by more than the tolerance."""
 
     def __init__(self, subject: str, error: float, tolerance: float) -> None:
-        """Keep the error that was seen and the most that is allowed."""
+        """Keep the error and the tolerance."""
         super().__init__(subject, error, tolerance)
         self.subject = subject
         self.error = error
         self.tolerance = tolerance
 
     def __str__(self) -> str:
-        """One line with both numbers.
+        """Return one line with both numbers.
 
         >>> print(Differs("dx", 0.5, 0.25))
         dx differs from the reference: error 0.5, tolerance 0.25

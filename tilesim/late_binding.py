@@ -1,7 +1,7 @@
-"""The one late-bound door: functions of higher wings that a result calls by their dotted names.
+"""Late binding: functions of higher wings that results call by their dotted names.
 
-A result stands low in the house, so that much can be made from it. A notebook draws it, and its JSON ends with what
-measurements say of it; both are the work of higher wings, which load when a result is first shown.
+Results belong to low wings, so that every wing above can use them. Their HTML in a notebook and the measured keys of
+their JSON come from higher wings, which load when a result is first displayed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ESTIMATES: Final = "tilesim.analysis.estimates:estimates_of"
 
 
 class Shown:
-    """A result that a notebook shows as HTML rather than as text."""
+    """Base of the results that a notebook displays as HTML."""
 
     def _repr_html_(self) -> str:
         """Return the result as HTML, for IPython and Jupyter."""

@@ -1,4 +1,4 @@
-"""What is wrong with the data of a chip, one line a problem, from what pydantic found."""
+"""Problems of the data of a file, one line each, from the errors of pydantic."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MUST_BE: Final[dict[str, str]] = {
 
 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """One line for each thing that `error` found in data for `model`, each beginning with the dotted key.
+    """Return one line for each problem of `error` in data for `model`, each beginning with the dotted key.
 
-    A misspelt key is one problem, not two: the key that it was meant to be is not also called missing.
+    A misspelt key is one problem, not two: the intended key is not reported as missing.
     """
     lines: list[str] = []
     meant: set[str] = set()
@@ -51,7 +51,7 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
 
 
 def _line(key: str, detail: ErrorDetails) -> str:
-    """The problem of a value that is there."""
+    """Return the problem of a given value."""
     context: Mapping[str, Any] = detail.get("ctx", {})
     kind, given = detail["type"], detail["input"]
     if kind == "value_error":
@@ -59,12 +59,12 @@ def _line(key: str, detail: ErrorDetails) -> str:
     if kind == "literal_error":
         choices = str(context["expected"])
         return f"{key} is {given!r}, must be one of {choices};{did_you_mean(str(given), _quoted(choices))}".rstrip(";")
-    shown = "a table" if isinstance(given, Mapping) else repr(given)
-    return f"{key} is {shown}, {_MUST_BE.get(kind, detail['msg'].lower())}"
+    value = "a table" if isinstance(given, Mapping) else repr(given)
+    return f"{key} is {value}, {_MUST_BE.get(kind, detail['msg'].lower())}"
 
 
 def _quoted(text: str) -> list[str]:
-    """The quoted words of `text`.
+    """Return the quoted words of `text`.
 
     >>> _quoted("'a', 'b' or 'c'")
     ['a', 'b', 'c']
@@ -73,7 +73,7 @@ def _quoted(text: str) -> list[str]:
 
 
 def _fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys that the table at `path` in `model` has."""
+    """Return the keys of the table at `path` in `model`."""
     table_of_any_name: object = None
     for part in path:
         by_key = {field.alias or name: field.annotation for name, field in model.model_fields.items()}

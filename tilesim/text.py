@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 GAP: Final = 2
-"""Letters between the columns of a table."""
+"""Characters between the columns of a table."""
 USUAL: Final = 0.9
-"""The share of cells for which a column of prose is made wide enough before one gets room for its longest."""
+"""The share of cells that fit a column of prose before any column gets room for its longest cell."""
 TIED: Final = "\N{NO-BREAK SPACE}"
-"""In place of a space at which no line may end; it is laid out as a space."""
+"""A space at which no line may end; it is laid out as a space."""
 
 
 class TextColumn(NamedTuple):
@@ -22,7 +22,7 @@ class TextColumn(NamedTuple):
     number: bool = False
     prose: bool = False
     last: bool = False
-    """Of prose: whether the other columns are broken before it."""
+    """True for a column of prose that is broken after the others."""
 
 
 class TextBlock(NamedTuple):
@@ -34,7 +34,7 @@ class TextBlock(NamedTuple):
 
 
 def wrapped(text: str, width: int | None, hang: int = 2) -> list[str]:
-    """The lines of a text in `width` columns, those that continue one indented by `hang` more; a longer word stays.
+    """Return the lines of a text in `width` columns, continuation lines indented by `hang` more; long words stay whole.
 
     >>> wrapped("  needs 133,120 B of ub", 14)
     ['  needs', '    133,120 B', '    of ub']
@@ -53,12 +53,12 @@ def wrapped(text: str, width: int | None, hang: int = 2) -> list[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        out += [one.replace(TIED, " ") for one in broken]
+        out += [part.replace(TIED, " ") for part in broken]
     return out
 
 
 def blocks(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int | None) -> list[TextBlock]:
-    """A table in `width` columns: one block, or several one below another that all begin with the first column.
+    """Return a table in `width` columns: one block, or several one below another that all begin with the first column.
 
     Titles and prose are broken before the table is.
     """
@@ -77,23 +77,23 @@ def blocks(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: 
 
 
 def _least(column: TextColumn, cells: Sequence[str]) -> int:
-    """The width that a column must have: the title's longest word, and all of a cell unless it is prose."""
+    """Return the least width of a column: the title's longest word, and all of a cell unless it is prose."""
     words = [word for text in (cells if column.prose else cells[:1]) for word in text.split(" ")]
     return max(map(len, words if column.prose else [*words, *cells[1:]]), default=0)
 
 
 def _parted(least: Sequence[int], width: int | None) -> list[tuple[int, ...]]:
-    """The places of the columns of each block."""
-    if width is None or _whole(least) <= width:
+    """Return the places of the columns of each block."""
+    if width is None or _width_of(least) <= width:
         return [tuple(range(len(least)))]
     out: list[tuple[int, ...]] = []
-    mine: tuple[int, ...] = (0,)
+    places: tuple[int, ...] = (0,)
     for i in range(1, len(least)):
-        if len(mine) > 1 and _whole([least[j] for j in (*mine, i)]) > width:
-            out.append(mine)
-            mine = (0,)
-        mine = (*mine, i)
-    return [*out, mine]
+        if len(places) > 1 and _width_of([least[j] for j in (*places, i)]) > width:
+            out.append(places)
+            places = (0,)
+        places = (*places, i)
+    return [*out, places]
 
 
 def _widths(
@@ -103,46 +103,46 @@ def _widths(
     least: Sequence[int],
     width: int | None,
 ) -> tuple[int, ...]:
-    """Widths between least and the last of `goals`, which is natural.
+    """Return widths between `least` and the last of `goals`, the natural widths.
 
-    Of each goal in turn, room goes to columns broken last, then to where least lacks, last to titles.
+    For each goal in turn, room goes to columns that are broken last, then to other prose, the smallest gap first.
     """
     if width is None:
         return tuple(goals[-1][i] for i in places)
     sizes = {i: least[i] for i in places}
-    left = width - _whole(list(sizes.values()))
+    room = width - _width_of(list(sizes.values()))
     for goal in goals:
-        lacks = {i: max(goal[i] - sizes[i], 0) for i in places}
-        for i in sorted(places, key=lambda i: (not columns[i].last, not columns[i].prose, lacks[i])):
-            more = max(min(left, lacks[i]), 0)
-            sizes[i], left = sizes[i] + more, left - more
+        gaps = {i: max(goal[i] - sizes[i], 0) for i in places}
+        for i in sorted(places, key=lambda i: (not columns[i].last, not columns[i].prose, gaps[i])):
+            more = max(min(room, gaps[i]), 0)
+            sizes[i], room = sizes[i] + more, room - more
     return tuple(sizes.values())
 
 
 def _usual(column: TextColumn, cells: Sequence[str]) -> int:
-    """The width that is enough for all but the longest cells of prose; for all of a column that is broken last."""
+    """Return the width for all but the longest cells of prose; for all cells of a column that is broken last."""
     sizes = sorted(map(len, cells))
     return sizes[-1 if column.last else math.ceil(USUAL * len(sizes)) - 1] if sizes and column.prose else 0
 
 
-def _whole(sizes: Sequence[int]) -> int:
+def _width_of(sizes: Sequence[int]) -> int:
     return sum(sizes) + GAP * (len(sizes) - 1)
 
 
-def several(count: int, one: str, many: str = "") -> str:
-    """A number and what it counts.
+def several(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with the noun that it counts.
 
     >>> several(1, "buffer"), several(63, "buffer"), several(2, "inequality", "inequalities")
     ('1 buffer', '63 buffers', '2 inequalities')
     """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 BINARY_STEP = 1024
 
 
 def size(count: int) -> str:
-    """Bytes in the unit that is read best, binary.
+    """Return bytes as text in the largest binary unit that gives at least 1.
 
     >>> size(512), size(249728), size(86016000)
     ('512 B', '243.9 KiB', '82.0 MiB')
@@ -156,7 +156,7 @@ def size(count: int) -> str:
 
 
 def si(value: float) -> str:
-    """A number with a decimal prefix: 1.31 T.
+    """Return a number with a decimal prefix: 1.31 T.
 
     >>> si(1.31e12), si(250.0)
     ('1.31 T', '250 ')

@@ -235,7 +235,7 @@ def test_a_slip_in_guesses_is_refused(tmp_path):
     path = tmp_path / "ascend950pr.toml"
     path.write_text(load_chip("ascend950pr").to_toml().replace('["sync_us"]', '["sync"]'), encoding="utf-8")
     assert refusal(lambda: load_chip(path)).endswith(
-        "launch: guesses names 'sync', which is not a figure of this table; did you mean 'sync_us'?"
+        "launch: guesses names 'sync', which is not a parameter of this table; did you mean 'sync_us'?"
     )
 
 
@@ -320,7 +320,7 @@ def test_a_platform_file_of_no_known_family_is_refused(ini):
     )
     assert import_chip(path, like="ascend310p3").base == "ascend310p3"
     made = import_chip(path, like="training")
-    assert (made.base, made.notes) == ("ascend910a", ("the family is training, as asked",))
+    assert (made.base, made.notes) == ("ascend910a", ("the family is training, as requested",))
 
 
 @pytest.mark.parametrize("base", ["ascend950dt", "ascend910a", "ascend310p3", "ascend310b1"])
@@ -334,13 +334,16 @@ def test_a_file_that_does_not_name_its_part_is_like_the_chip_with_its_figures(ba
     made = import_chip(ini(text, "mysoc.ini"))
     assert made.chip.family == chip.family
     assert made.chip.memory.ub.size_bytes == chip.memory.ub.size_bytes
-    assert made.notes == (f"the family is {chip.family}, a guess from the figures",)
+    assert made.notes == (f"the family is {chip.family}, a guess from the parameters",)
     assert import_chip(ini(text, "mysoc.ini"), like="ascend910b2").base == "ascend910b2"
 
 
 def test_a_file_that_says_nothing_is_refused_with_the_reason(ini):
     message = refusal(lambda: import_chip(ini("[SoCInfo]\n", "mysoc.ini")))
-    assert "neither [version] nor the file's name tells a family, and there is none of memory.ub.size_bytes" in message
+    assert (
+        "neither [version] nor the file's name states a family, and the file has none of memory.ub.size_bytes"
+        in message
+    )
 
 
 def test_what_a_platform_file_has_twice_is_told(ini):

@@ -865,7 +865,7 @@ def test_a_link_stays_and_what_is_no_plain_file_is_refused(tmp_path, monkeypatch
     assert tilesim(*words, link).exit_code == 0
     assert link.is_symlink()
     assert target.read_text().startswith("{")
-    assert line_of(tilesim(*words, pipe)).endswith("pipe: cannot be written: it is no plain file\n")
+    assert line_of(tilesim(*words, pipe)).endswith("pipe: cannot be written: it is not a regular file\n")
     assert line_of(tilesim(*words, tmp_path)).endswith("cannot be written: it is a directory\n")
     assert pipe.is_fifo()
 

@@ -181,11 +181,11 @@ def test_all_problems_of_a_file_at_once():
         "buffers.a.shape.0: rwos: 'rwos' is not a size; did you mean 'rows'?",
         "sizes.rows: is 1.5, must be a whole number, a formula or a table",
         "buffers.a.dtype: 'float15' is not a dtype; did you mean 'float16'?",
-        "buffers.a.shape.1: '2 ^ H' is not possible; there are + - * / // %, ceil, floor, max, min, align, pow2,"
+        "buffers.a.shape.1: '2 ^ H' is not supported; there are + - * / // %, ceil, floor, max, min, align, pow2,"
         " pow2_floor",
         "buffers.b.shap is not a key of buffers.b; did you mean 'shape'?",
         "grid.programs is missing",
-        "caps.c: bounds nothing: give it most, least or multiple_of",
+        "caps.c: has no bound: give most, least or multiple_of",
     ):
         assert part in found
 

@@ -5,7 +5,7 @@ import pytest
 from tilesim.chip.loading import load_chip
 from tilesim.feasibility.evaluate import findings, passes
 from tilesim.operators.binding import bind
-from tilesim.operators.calls import made
+from tilesim.operators.calls import call_with
 from tilesim.operators.shapes import TensorSpec
 from tilesim.ops import load_operator, operators_shipped
 
@@ -56,7 +56,7 @@ def breaking(op_name, rule):
             ),
         ]
         for other in others:
-            yield made(op, good.dtype, {**good.specs, rule.parameter: other}, good.options, good.attributes), PR
+            yield call_with(op, good.dtype, {**good.specs, rule.parameter: other}, good.options, good.attributes), PR
     if rule.over and all(name in GOOD[op_name] or name == "W" for name in rule.over):
         for value in (-1, 0, 2, 8, 33, 656, 385, 2**19, 2**62 + 1, 2**63):
             yield bind(op, GOOD[op_name] | dict.fromkeys(rule.over, value)), PR

@@ -388,7 +388,7 @@ def test_an_operator_of_a_file(tmp_path, ending):
     [
         ("x = 1 +\n", "mine.py:1", "invalid syntax"),
         ("\nx = 1 / 0\n", "mine.py:2", "ZeroDivisionError"),
-        (FILE.replace('"N H")', '"N Q")', 1), "mine.py:", "'Q' is no dim"),
+        (FILE.replace('"N H")', '"N Q")', 1), "mine.py:", "'Q' is not a dim"),
         (FILE.replace('lead="x"', 'lead="z"'), "mine.py:", "lead is 'z'"),
     ],
 )
@@ -418,7 +418,7 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_an_operator_names_only_what_it_declares():
-    with pytest.raises(BadOperator, match="which is no option") as caught:
+    with pytest.raises(BadOperator, match="which is not an option") as caught:
         Operator(
             name="odd",
             api="",
@@ -430,7 +430,7 @@ def test_an_operator_names_only_what_it_declares():
             dtype="float32",
             kernel=lambda _: None,
         )
-    assert "'M' is no dim" in str(caught.value)
+    assert "'M' is not a dim" in str(caught.value)
     assert caught.value.where.startswith("test_operator.py:")
 
 
@@ -526,15 +526,15 @@ def tiled(k, p, *, slots=2, cap=None, multiple_of=1, **loop):
         ({"lead": 1.0}, "lead of loop 'n' is 1.0, must be a whole number"),
         (
             {"split": "block_balance"},
-            "split of loop 'n' is 'block_balance', which is no way to share it out; did you mean 'block_balanced'?",
+            "split of loop 'n' is 'block_balance', which is not a split; did you mean 'block_balanced'?",
         ),
         (
             {"split": "foo"},
-            "split of loop 'n' is 'foo', which is no way to share it out; there are: True, block_balanced, block",
+            "split of loop 'n' is 'foo', which is not a split; there are: True, block_balanced, block",
         ),
         (
             {"split": 1},
-            "split of loop 'n' is 1, which is no way to share it out; there are: True, block_balanced, block",
+            "split of loop 'n' is 1, which is not a split; there are: True, block_balanced, block",
         ),
     ],
     ids=str,

@@ -79,8 +79,8 @@ MISTAKES = {
     "a variant that is no function": ("operator", "Operator(", "Operator(", ("variant=variant", "variant='long'")),
     "a size that is not declared": ("operator", "Operator(", "Operator(", ('("y", "N H")', '("y", "N Q")')),
     "an option that is not declared": ("operator", "Operator(", "Operator(", ('"N H"), r', '"N H", option="z"), r')),
-    "a lead that is no tensor": ("operator", "Operator(", "Operator(", ('lead="x"', 'lead="z"')),
-    "a split that is no attribute": ("operator", "Operator(", "Operator(", ('lead="x"', 'lead="x", split="dim"')),
+    "a lead that is not a tensor": ("operator", "Operator(", "Operator(", ('lead="x"', 'lead="z"')),
+    "a split that is not an attribute": ("operator", "Operator(", "Operator(", ('lead="x"', 'lead="x", split="dim"')),
     # functions of the author that fail
     "a kernel that fails": body("1 / 0"),
     "a kernel that fails in numpy": body("import numpy; numpy.reshape(numpy.zeros(3), (2, 2))"),
@@ -93,7 +93,7 @@ MISTAKES = {
     "sizes that fail": ("derived", "return {}", "return {'K': dims['Q']}"),
     "a rule that fails": ("rule", 'ok=True, expected="", given=""', "1 // 0"),
     "a rule that is no condition, where it is printed": ("rule", "ok=True", "ok=bool(call)"),
-    # numbers that mean nothing
+    # numbers without a meaning
     "half a slot": body('p.buffer("b", x.shape, slots=0.5)'),
     "no slots": body('p.buffer("b", x.shape, slots=0)'),
     "a tile of no elements": ("loop", 'p.tile("rows")', 'p.tile("rows", multiple_of=0)'),

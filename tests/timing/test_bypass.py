@@ -105,7 +105,7 @@ def copied(*names, over=""):
 
 @pytest.mark.parametrize(
     ("name", "word"),
-    [("z", "'z' is absent or no tensor of made_up"), ("y", "'y' is an output; only the reads of inputs")],
+    [("z", "'z' is absent or not a tensor of made_up"), ("y", "'y' is an output; only the reads of inputs")],
 )
 def test_only_an_input_can_go_past_the_cache(name, word):
     with pytest.raises(BadOperator, match=word):

@@ -1,4 +1,4 @@
-"""A chip: its figures, each with source and status, and where chips are loaded from."""
+"""A chip: its parameters, each with source and status."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ from tilesim.pydantic_errors import problems_of
 
 @dataclass(frozen=True)
 class Figure:
-    """One number of a chip and what it rests on."""
+    """One parameter of a chip with its source and status."""
 
     key: str
     """The dotted key, such as "memory.ub.size_bytes"."""
     value: int | float
-    """In the unit that ends the key."""
+    """Its value, in the unit that ends the key."""
     source: str
-    """Where it was read; "override" if the caller gave it."""
+    """Its source; "override" if the caller gave it."""
     status: str
-    """A Status, or "override"."""
+    """Its Status, or "override"."""
 
 
 class Chip(Frozen):
-    """Everything that is known about a chip; the fields are the tables of a chip file."""
+    """All parameters of a chip; the fields are the tables of a chip file."""
 
     name: Text
     """The name of its file, lower case."""
     soc: Text
     """The vendor's name of the part, such as "Ascend910B3"."""
     family: Family
-    """What parts that run the same kernels have in common."""
+    """The family of parts that run the same kernels."""
     product: Text
     """The products it is in, as the vendor names them."""
     arch: Text
     """The vendor's number of the core architecture, such as "2201"."""
     cores: Cores
-    """How many cores."""
+    """Numbers of cores."""
     clock: Clock
-    """How fast they run."""
+    """Clocks of the cores."""
     vector: Vector
     """The vector unit."""
     overhead: Overhead
-    """What vector instructions cost beside their class."""
+    """Costs of vector instructions beside their class."""
     memory: Memory
     """Memories of a core, global memory, cache."""
     copies: Copies = Field(alias="copy")
@@ -77,9 +77,9 @@ class Chip(Frozen):
     cube: Cube
     """The cube unit."""
     launch: Launch
-    """Launch and sync."""
+    """Costs of launch and sync."""
     tiling: Tiling
-    """How elementwise operators are cut."""
+    """Tiles of elementwise operators."""
     workspace: Workspace
     """The system's part of a workspace."""
     kernels: dict[str, KernelTime] = Field(default_factory=dict)
@@ -88,17 +88,17 @@ class Chip(Frozen):
     _overridden: dict[str, int | float] = PrivateAttr(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Of what chips differ in first."""
+        """Return the hash of the fields in which most chips differ."""
         return hash((self.name, self.cores, self.clock, self.memory, self.copies, self.cost))
 
     @property
     def overridden(self) -> dict[str, int | float]:
-        """The figures that `override` changed, with the value that the chip file has."""
+        """The parameters that `override` changed, with their values in the chip file."""
         return dict(self._overridden)
 
     @functools.cached_property
     def values(self) -> Mapping[str, int | float]:
-        """Every number of the chip by its dotted key, in the order of the file."""
+        """Every parameter of the chip by its dotted key, in the order of the file."""
         return {
             f"{name}.{field}": value
             for name, table in self.tables().items()
@@ -106,11 +106,11 @@ class Chip(Frozen):
         }
 
     def tables(self) -> dict[str, ChipTable]:
-        """Every table by its dotted name, in the order of the file."""
+        """Return every table by its dotted name, in the order of the file."""
         return dict(tables_in(self))
 
     def figures(self) -> Iterator[Figure]:
-        """Every number of the chip with its source and status, in the order of the file."""
+        """Yield every parameter of the chip with its source and status, in the order of the file."""
         for name, table in self.tables().items():
             for field, value in table.figures().items():
                 key = f"{name}.{field}"
@@ -120,12 +120,12 @@ class Chip(Frozen):
                     yield Figure(key, value, table.source, "guess" if field in table.guesses else table.status)
 
     def keys(self) -> tuple[str, ...]:
-        """The dotted key of every number, in the order of the file."""
+        """Return the dotted key of every parameter, in the order of the file."""
         return tuple(self.values)
 
     @checked
     def get(self, key: str) -> int | float:
-        """The number that `key` names; raises BadChip if there is no such key.
+        """Return the value of the parameter `key`. Raises BadChip for an unknown key.
 
         >>> from tilesim import load_chip
         >>> load_chip("ascend910b3").get("memory.ub.size_bytes")
@@ -136,58 +136,58 @@ class Chip(Frozen):
         return self.values[key]
 
     def guesses(self) -> tuple[str, ...]:
-        """What nobody has published: names of tables that are guesses as a whole, and single keys of other tables."""
-        found: list[str] = []
+        """Return the unpublished parameters: names of tables that are all guesses, and single keys of other tables."""
+        names: list[str] = []
         for name, table in self.tables().items():
-            found += [name] if table.status == "guess" else [f"{name}.{key}" for key in table.guesses]
-        return tuple(found)
+            names += [name] if table.status == "guess" else [f"{name}.{key}" for key in table.guesses]
+        return tuple(names)
 
     @checked
     def override(self, changes: Mapping[str, float | str]) -> Chip:
-        """A copy with other figures, checked like a chip file; all problems at once.
+        """Return a copy with other parameters, checked like a chip file. Raises BadChip with all problems at once.
 
-        Text, as the command line has it, is read as the kind of number that the key holds.
+        Text of the command line is read as the kind of number of the key.
 
         >>> from tilesim import load_chip
         >>> load_chip("ascend910b3").override({"memory.ub.size_bytes": "131_072"}).memory.ub.visible_bytes
         130816
         """
-        now = self.values
+        values = self.values
         data = self.model_dump(by_alias=True)
         problems: list[str] = []
         for key, given in changes.items():
-            if key not in now:
+            if key not in values:
                 problems.append(self._no_key(key))
                 continue
             table = data
             *path, field = key.split(".")
             for part in path:
                 table = table[part]
-            table[field] = number_meant(given, whole=isinstance(now[key], int))
+            table[field] = number_meant(given, whole=isinstance(values[key], int))
         try:
             changed = Chip.model_validate(data)
         except ValidationError as error:
             raise BadChip(self.name, problems + problems_of(error, Chip)) from None
         if problems:
             raise BadChip(self.name, problems)
-        before = {key: self._overridden.get(key, now[key]) for key in changes}
-        changed._overridden.update(self._overridden | before)  # noqa: SLF001  (its own kind)
+        before = {key: self._overridden.get(key, values[key]) for key in changes}
+        changed._overridden.update(self._overridden | before)  # noqa: SLF001 - a copy of this chip
         return changed
 
     @checked
     def diff(self, other: Chip) -> dict[str, tuple[int | float | None, int | float | None]]:
-        """The figures that differ: key to (this chip's, the other's), None where a chip does not have the key.
+        """Return the parameters that differ: key to (this chip's, the other's), None for a chip without the key.
 
         >>> from tilesim import load_chip
         >>> load_chip("ascend910b1").diff(load_chip("ascend910b2"))["clock.cube_hz"]
         (1850000000, 1800000000)
         """
-        mine, theirs = self.values, other.values
-        keys = list(dict.fromkeys([*mine, *theirs]))
-        return {key: (mine.get(key), theirs.get(key)) for key in keys if mine.get(key) != theirs.get(key)}
+        first, second = self.values, other.values
+        keys = list(dict.fromkeys([*first, *second]))
+        return {key: (first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)}
 
     def to_toml(self) -> str:
-        """The chip as the text of a chip file."""
+        """Return the chip as the text of a chip file."""
         lines = [f"{key} = {toml_value(getattr(self, key))}" for key in ("name", "soc", "family", "product", "arch")]
         for name, table in self.tables().items():
             lines += ["", f"[{name}]"]

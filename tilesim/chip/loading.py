@@ -1,4 +1,4 @@
-"""Where chips come from: shipped files, directories of chip files, paths, and the vendor's platform files."""
+"""Sources of chips: shipped files, directories of chip files, paths, and the vendor's platform files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.platform_ini import PlatformFile, read_platform
 from tilesim.errors import BadChip, did_you_mean
+from tilesim.files import read_text
 from tilesim.pydantic_errors import problems_of
 
 CHIPS_VARIABLE: Final = "TILESIM_CHIPS"
 """The environment variable that names directories of chip files, searched before the shipped ones."""
-
 
 ALIKE: Final = (
     "memory.ub.size_bytes",
@@ -32,7 +32,7 @@ ALIKE: Final = (
     "cores.cube",
     "clock.vector_hz",
 )
-"""Figures by which a platform file is compared with the shipped chips where it does not tell its family."""
+"""Parameters by which a platform file of unknown family is compared with the shipped chips."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,23 @@ class Imported:
     """A chip made from a CANN platform file."""
 
     chip: Chip
-    """The chip; every figure that the file does not have is a guess."""
+    """The chip; every parameter that the file does not have is a guess."""
     base: str
     """The shipped chip that the file was completed from."""
     from_file: tuple[str, ...]
-    """Keys of the figures that the file has."""
+    """Keys of the parameters that the file has."""
     missing: tuple[str, ...]
-    """Keys of the figures that were taken from `base`."""
+    """Keys of the parameters taken from `base`."""
     notes: tuple[str, ...] = ()
-    """What else there is to know: a family that was guessed, sections and keys that the file has twice."""
+    """Notes: a guessed family, sections and keys that the file has twice."""
 
 
 @checked
 def load_chip(source: str | Path, *, directory: str | Path | None = None) -> Chip:
-    """The chip that `source` names: a name, the path of a `.toml`, or the path of a CANN platform_config `.ini`.
+    """Return the chip that `source` names: a name, the path of a `.toml`, or the path of a CANN platform_config `.ini`.
 
-    A name is looked for in `directory`, in the directories of TILESIM_CHIPS, then among the shipped chips; its letter
-    case does not matter.
+    A name is searched in `directory`, in the directories of TILESIM_CHIPS, then among the shipped chips; letter case
+    does not matter.
 
     >>> load_chip("Ascend910B3").cores.vector
     40
@@ -76,19 +76,18 @@ def load_chip(source: str | Path, *, directory: str | Path | None = None) -> Chi
 
 
 def import_chip(path: str | Path, *, like: str = "", directory: str | Path | None = None) -> Imported:
-    """The chip that a CANN platform_config `.ini` describes, and which of its figures came from the file.
+    """Return the chip that a CANN platform_config `.ini` describes, with the keys of the parameters from the file.
 
-    What the file does not say comes from the shipped chip that is nearest to it: of the family that the file or its
-    name tells, or, if neither does, the one with the most similar sizes and counts; `like` names another one, or the
-    family that it is of. Rates in the file are nominal, so they
-    count only where the nearest chip has no measurement of that path.
-    Raises BadChip if the file cannot be read, or says that it is a part of no known family, without `like`.
+    The other parameters are those of the nearest shipped chip: of the family that the file or its name states, or, if
+    neither does, the one with the most similar sizes and counts; `like` names another chip, or its family. Rates in the
+    file are nominal, so they count only if the nearest chip has no measurement of that path.
+    Raises BadChip if the file cannot be read, or if it states an unknown family, without `like`.
     """
-    given = read_platform(_read(Path(path)), Path(path).name)
+    given = read_platform(read_text(path, BadChip), Path(path).name)
     base = _nearest(given, str(path), like, directory)
     notes = list(given.notes)
     if given.family is None:
-        notes.append(f"the family is {base.family}, {'as asked' if like else 'a guess from the figures'}")
+        notes.append(f"the family is {base.family}, {'as requested' if like else 'a guess from the parameters'}")
     tables = {name: table for name, table in base.tables().items() if not name.startswith("kernels.")}
     figures = dict(given.figures)
     for key, rate in given.nominal.items():
@@ -97,13 +96,14 @@ def import_chip(path: str | Path, *, like: str = "", directory: str | Path | Non
             figures |= {key: rate, f"{name}.bytes_per_cycle": rate}
     data = base.model_dump(by_alias=True, exclude={"kernels"}) | {"name": given.soc.lower(), "soc": given.soc}
     for name, table in tables.items():
-        mine = {key: figures[f"{name}.{key}"] for key in table.figures() if f"{name}.{key}" in figures}
-        rest = tuple(key for key in table.figures() if key not in mine)
+        in_file = {key: figures[f"{name}.{key}"] for key in table.figures() if f"{name}.{key}" in figures}
+        missing = tuple(key for key in table.figures() if key not in in_file)
         target = data
         for part in name.split("."):
             target = target[part]
-        target |= mine | {"note": "", "guesses": rest if mine else (), "status": "platform" if mine else "guess"}
-        target["source"] = "; ".join([given.file] * bool(mine) + [f"{base.name}: {table.source}"] * bool(rest))
+        target |= in_file | {"note": "", "guesses": missing if in_file else ()}
+        target["status"] = "platform" if in_file else "guess"
+        target["source"] = "; ".join([given.file] * bool(in_file) + [f"{base.name}: {table.source}"] * bool(missing))
     chip = _checked(data, str(path), list(given.problems))
     keys = [figure.key for figure in chip.figures()]
     return Imported(
@@ -116,78 +116,70 @@ def import_chip(path: str | Path, *, like: str = "", directory: str | Path | Non
 
 
 def chip_directories(directory: str | Path | None = None) -> tuple[Path, ...]:
-    """Where a chip's name is looked for, first to last: `directory`, those of TILESIM_CHIPS, the shipped one."""
+    """Return the directories of chip files in the order of search: `directory`, those of TILESIM_CHIPS, the shipped."""
     named = [part for part in os.environ.get(CHIPS_VARIABLE, "").split(os.pathsep) if part]
-    own = [] if directory is None else [Path(directory)]
-    return (*own, *(Path(part) for part in named), _shipped())
+    first = [] if directory is None else [Path(directory)]
+    return (*first, *(Path(part) for part in named), _shipped())
 
 
 def chips_shipped() -> tuple[str, ...]:
-    """The names of the chips that come with the package."""
+    """Return the names of the chips that come with the package."""
     return tuple(sorted(path.stem for path in _shipped().glob("*.toml")))
 
 
 @functools.cache
 def load_shipped(name: str) -> Chip | None:
-    """The chip of that name that comes with the package, whatever other directories there are; None without one."""
+    """Return the chip of that name that comes with the package, regardless of other directories; None if unknown."""
     return _from_toml(_shipped() / f"{name.lower()}.toml") if name.lower() in chips_shipped() else None
 
 
 @checked
 def chips_found(directory: str | Path | None = None) -> tuple[str, ...]:
-    """The names that `load_chip` knows: the caller's own chips and the shipped ones."""
+    """Return the names that `load_chip` knows: chips of the caller's directories and the shipped ones."""
     return tuple(sorted(_files(directory)))
 
 
 def schema_text() -> str:
-    """The JSON schema of a chip file, as `chips/_schema.json` holds it."""
+    """Return the JSON schema of a chip file, as `chips/_schema.json` holds it."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Chip.model_json_schema(by_alias=True)}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _shipped() -> Path:
-    """The directory of the shipped chips: inside an installed package, beside it in a checkout."""
+    """Return the directory of the shipped chips: inside an installed package, beside it in a checkout."""
     package = Path(__file__).parent.parent
     inside = package / "chips"
     return inside if inside.is_dir() else package.parent / "chips"
 
 
 def _files(directory: str | Path | None) -> dict[str, Path]:
-    """The chip files by name; the first directory that has a name wins."""
-    found: dict[str, Path] = {}
-    for place in chip_directories(directory):
-        if not place.is_dir():
-            raise BadChip(str(place), ["is not a directory of chip files"])
-        for path in sorted(place.glob("*.toml")):
-            found.setdefault(path.stem.lower(), path)
-    return found
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not text in UTF-8"
-        raise BadChip(str(path), [f"cannot be read: {reason}".lower()]) from None
+    """Return the chip files by name; the first directory that has a name wins."""
+    files: dict[str, Path] = {}
+    for folder in chip_directories(directory):
+        if not folder.is_dir():
+            raise BadChip(str(folder), ["is not a directory of chip files"])
+        for path in sorted(folder.glob("*.toml")):
+            files.setdefault(path.stem.lower(), path)
+    return files
 
 
 def _from_toml(path: Path) -> Chip:
     try:
-        data = tomllib.loads(_read(path))
+        data = tomllib.loads(read_text(path, BadChip))
     except tomllib.TOMLDecodeError as error:
-        raise BadChip(_shown(path), [f"is not TOML: {error}"]) from None
-    wrong = data.get("name", path.stem) != path.stem
-    problems = [f"name is {data['name']!r}, must be the name of the file, {path.stem!r}"] if wrong else []
-    return _checked(data, _shown(path), problems)
+        raise BadChip(_name_in_errors(path), [f"is not TOML: {error}"]) from None
+    name = data.get("name", path.stem)
+    problems = [] if name == path.stem else [f"name is {name!r}, must be the name of the file, {path.stem!r}"]
+    return _checked(data, _name_in_errors(path), problems)
 
 
-def _shown(path: Path) -> str:
-    """A shipped file without the directories above `chips`, since those say nothing about it."""
+def _name_in_errors(path: Path) -> str:
+    """Return the path; of a shipped file from `chips` on, since the directories above depend on the machine."""
     return f"chips/{path.name}" if path.parent == _shipped() else str(path)
 
 
 def _checked(data: dict[str, Any], subject: str, problems: list[str]) -> Chip:
-    """The chip that `data` describes; raises BadChip with `problems` and all others."""
+    """Return the chip that `data` describes. Raises BadChip with `problems` and all others."""
     try:
         chip = Chip.model_validate(data)
     except ValidationError as error:
@@ -198,7 +190,7 @@ def _checked(data: dict[str, Any], subject: str, problems: list[str]) -> Chip:
 
 
 def _nearest(given: PlatformFile, subject: str, like: str, directory: str | Path | None) -> Chip:
-    """The chip that a platform file is completed from, see `import_chip`."""
+    """Return the chip that completes a platform file, see `import_chip`."""
     shipped = [load_chip(name, directory=directory) for name in chips_shipped()]
     families = {chip.family for chip in shipped}
     if like and like.lower() not in families:
@@ -209,7 +201,9 @@ def _nearest(given: PlatformFile, subject: str, like: str, directory: str | Path
         if given.named:
             reason = f"version.Short_SoC_version is {given.short_soc!r}, which is of no known family"
         elif not figures:
-            reason = f"neither [version] nor the file's name tells a family, and there is none of {', '.join(ALIKE)}"
+            reason = (
+                f"neither [version] nor the file's name states a family, and the file has none of {', '.join(ALIKE)}"
+            )
         else:
             return min(shipped, key=lambda chip: sum(abs(math.log(v / (chip.get(k) or 1))) for k, v in figures.items()))
         raise BadChip(subject, [f"{reason}; import it like a chip, or like one of {', '.join(sorted(families))}"])

@@ -1,4 +1,4 @@
-"""How the values of a chip are read from a command line and written to a chip file."""
+"""Values of chip parameters as text: read from a command line, written to a chip file, and their units."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tilesim.chip.tables import ON_CHIP
 from tilesim.program.units import BLOCK_BYTES
 
 _LARGE: Final = 10_000_000
-"""Whole numbers from here are written in groups of three digits, others with an exponent."""
+"""The least whole number written in groups of three digits, and the least other number with an exponent."""
 
 
 def number_meant(given: float | str, *, whole: bool) -> object:
-    """The number that `given` means, or `given` itself if it is none, for the check of the chip to refuse.
+    """Return the number that `given` means; any other value unchanged, for the check of the chip to refuse.
 
     >>> number_meant("196_608", whole=True), number_meant("1.65e9", whole=True), number_meant("8.5", whole=False)
     (196608, 1650000000, 8.5)
@@ -33,7 +33,7 @@ def number_meant(given: float | str, *, whole: bool) -> object:
 
 
 def toml_value(value: str | float | tuple[str, ...]) -> str:
-    """A value as TOML writes it, the way a reader likes it.
+    """Return a value in TOML, large numbers in a form that people read easily.
 
     >>> toml_value(196608), toml_value(1_800_000_000), toml_value(1.31e12), toml_value(8.3), toml_value(("a", "b"))
     ('196608', '1_800_000_000', '1.31e12', '8.3', '["a", "b"]')
@@ -46,7 +46,7 @@ def toml_value(value: str | float | tuple[str, ...]) -> str:
 
 
 def unit_of(key: str) -> str:
-    """The unit of a chip's figure, from the end of its key.
+    """Return the unit of a parameter of a chip, from the end of its key.
 
     >>> unit_of("memory.ub.size_bytes"), unit_of("memory.gm.read_bytes_per_s"), unit_of("cores.vector")
     ('bytes', 'bytes/s', 'cores')
@@ -66,5 +66,5 @@ def unit_of(key: str) -> str:
 
 
 def step_of(key: str) -> int:
-    """By how much a figure that is a whole number is changed at least: on-chip memories by blocks."""
+    """Return the smallest change of a parameter that is a whole number: a block for on-chip memories, else 1."""
     return BLOCK_BYTES if key.startswith(tuple(f"memory.{space}." for space in ON_CHIP)) else 1

@@ -1,4 +1,4 @@
-"""What a CANN platform_config `.ini` says about a chip, under the keys of a chip file."""
+"""Parameters of a chip in a CANN platform_config `.ini`, under the keys of a chip file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SIZES: Final[dict[str, tuple[str, ...]]] = {
     "memory.gm.size_bytes": ("SoCInfo.memory_size",),
     "memory.l2.size_bytes": ("SoCInfo.l2_size",),
 }
-"""Chip key to the ini's keys, the first that is there counts. The two sections of 310B1 differ in ub_size; kernels see
-the AI core's."""
+"""Chip key to the ini's keys, of which the first that the file has counts. The two sections of 310B1 differ in ub_size;
+kernels see the AI core's."""
 
 _NOMINAL: Final[dict[str, tuple[str, ...]]] = {
     "copy.gm_ub.peak_bytes_per_cycle": ("AICoreMemoryRates.l2_read_rate", "VectorCoreMemoryRates.l2_read_rate"),
@@ -29,8 +29,7 @@ _NOMINAL: Final[dict[str, tuple[str, ...]]] = {
     "copy.l1_l0a.peak_bytes_per_cycle": ("AICoreMemoryRates.l1_to_l0_a_rate",),
     "copy.l1_l0b.peak_bytes_per_cycle": ("AICoreMemoryRates.l1_to_l0_b_rate",),
 }
-"""Rates that a kernel never quite reaches: of use only where nobody has measured the family."""
-
+"""Nominal rates, which no kernel reaches: they count only for a family without measurements."""
 
 _FAMILIES: Final[dict[str, str]] = {
     "ascend950": "950",
@@ -42,23 +41,23 @@ _FAMILIES: Final[dict[str, str]] = {
     "ascend310b": "inference-200i",
     "ascend310p": "inference",
 }
-"""How the short name of a part begins, to its family; the first that fits counts."""
+"""Start of a part's short name to its family; the first that matches counts."""
 
 
 @dataclass(frozen=True)
 class PlatformFile:
-    """The figures of one platform file."""
+    """The parameters of one platform file."""
 
     file: str
     """Its name."""
     soc: str
-    """`version.SoC_version`, such as "Ascend910B3"; the file's name if it does not say."""
+    """`version.SoC_version`, such as "Ascend910B3"; the file's name if it has none."""
     short_soc: str
-    """`version.Short_SoC_version`, such as "Ascend910B"; `soc` if the file does not say."""
+    """`version.Short_SoC_version`, such as "Ascend910B"; `soc` if the file has none."""
     named: bool
-    """Whether the file says which part it is."""
+    """True if the file names its part."""
     family: str | None
-    """The family of a chip file; None where neither the file nor its name tells a known one."""
+    """The family of a chip file; None if neither the file nor its name has a known one."""
     figures: Mapping[str, int]
     """Counts, clocks and sizes by chip key."""
     nominal: Mapping[str, int]
@@ -66,11 +65,11 @@ class PlatformFile:
     problems: tuple[str, ...]
     """Values that are not whole numbers."""
     notes: tuple[str, ...]
-    """Sections and keys that are there more than once."""
+    """Sections and keys that the file has more than once."""
 
 
 def read_platform(text: str, file: str) -> PlatformFile:
-    """The figures that `text`, the content of the `.ini` named `file`, has; what is not there or empty is left out.
+    """Return the parameters in `text`, the content of the `.ini` called `file`; missing and empty values are left out.
 
     >>> read_platform("[AICoreSpec]  # a core" + chr(10) + "  ub_size = 196608", "Ascend910B3.ini").figures
     {'memory.ub.size_bytes': 196608}
@@ -116,7 +115,7 @@ def read_platform(text: str, file: str) -> PlatformFile:
 
 
 def _values(text: str) -> tuple[dict[str, str], list[str]]:
-    """`section.key` in lower case to its text, and what is there twice; of that, the last counts.
+    """Return `section.key` in lower case to its text, and notes on duplicates, of which the last counts.
 
     Comments, blanks and lines that are neither a section nor a key are skipped.
     """

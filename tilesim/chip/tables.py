@@ -13,16 +13,16 @@ from tilesim.errors import BadInput, did_you_mean
 Count = Annotated[int, Field(gt=0)]
 """A whole number above 0."""
 CountOrZero = Annotated[int, Field(ge=0)]
-"""A whole number, 0 if there is no such thing."""
+"""A whole number, 0 for a chip without the thing counted."""
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A number above 0."""
 AmountOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A number, 0 if there is no such cost."""
+"""A number, 0 for a chip without this cost."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """Mark of a parameter that is no amount, so that a little less or more of it means nothing."""
+    """Mark of a parameter that is not an amount, so that small changes of it have no meaning."""
 
     reason: str
 
@@ -32,15 +32,15 @@ Alignment = Annotated[Count, Fixed("an alignment is a rule, not an amount")]
 Banks = Annotated[Count, Fixed("banks are an address rule, not an amount")]
 """A number of the banks of a memory."""
 MOST_ON_CHIP_BYTES: Final = 2**30
-"""No memory of a core is larger: some thousand times what there is today, and still what a host can execute with."""
+"""The largest memory of a core: about a thousand times today's, and small enough for a host to execute with."""
 Text = Annotated[str, Field(min_length=1)]
-"""A text that says something."""
+"""A text that is not empty."""
 
 Status = Literal["datasheet", "measured", "fitted", "guess", "platform"]
-"""What a table's figures rest on: a document, a measurement, a fit to measurements, a guess, or a platform file."""
+"""The basis of a table's parameters: a document, a measurement, a fit to measurements, a guess, or a platform file."""
 
 Family = Literal["950", "a3", "a2", "inference-200i", "inference", "training"]
-"""Parts that run the same kernels."""
+"""Families of parts that run the same kernels."""
 
 COST_CLASSES: Final[tuple[str, ...]] = (
     "move",
@@ -55,7 +55,7 @@ COST_CLASSES: Final[tuple[str, ...]] = (
 )
 """The closed list of vector cost classes."""
 COPY_PATHS: Final[tuple[str, ...]] = ("gm_ub", "ub_gm", "gm_l1", "l1_l0a", "l1_l0b", "l0c_gm")
-"""The copies that have a cost: from_to."""
+"""The copies that have a cost, named from_to."""
 ON_CHIP: Final[tuple[str, ...]] = ("ub", "l1", "l0a", "l0b", "l0c")
 """The memories of one core."""
 
@@ -64,58 +64,58 @@ _Kind = TypeVar("_Kind", bound="ChipTable")
 
 
 class Frozen(BaseModel):
-    """What all models here share: no change after loading, no guessing of types, no unknown keys."""
+    """Base of the models: frozen after loading, strict types, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True, use_attribute_docstrings=True)
 
 
 class ChipTable(Frozen):
-    """A table of figures with the place that they come from."""
+    """A table of parameters with their source."""
 
     source: Text
-    """Where the figures were read."""
+    """Source of the parameters."""
     status: Status
-    """How far the figures can be trusted."""
+    """Basis of the parameters."""
     note: str = ""
-    """What else is known: the figure that was not used, the conditions of the measurement."""
+    """Further facts: values that were not used, the conditions of the measurement."""
     n: CountOrZero = 0
-    """Measured rows that fitted figures rest on; 0 if not counted."""
+    """Measured rows behind fitted parameters; 0 if not counted."""
     error: AmountOrZero = 0.0
     """Mean absolute error of those rows after the fit [%]."""
     guesses: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Keys of this table that are guesses although the others are not."""
+    """Keys of the parameters that are guesses in a table that is not."""
 
     @model_validator(mode="after")
-    def _guesses_are_figures(self) -> Self:
+    def _guesses_are_parameters(self) -> Self:
         figures = self.figures()
         for key in self.guesses:
             if key not in figures:
-                message = f"guesses names {key!r}, which is not a figure of this table;{did_you_mean(key, figures)}"
+                message = f"guesses names {key!r}, which is not a parameter of this table;{did_you_mean(key, figures)}"
                 raise ValueError(message.rstrip(";"))
         return self
 
     def figures(self) -> dict[str, int | float]:
-        """The figures of this table by key, in the order of the file."""
+        """Return the parameters of this table by key, in the order of the file."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in ChipTable.model_fields}
 
     @classmethod
     def fixed(cls) -> dict[str, str]:
-        """The parameters of this table that are no amounts, each with the reason."""
+        """Return the parameters of this table that are not amounts, each with the reason."""
         marks = ((key, mark) for key, field in cls.model_fields.items() for mark in field.metadata)
         return {key: mark.reason for key, mark in marks if isinstance(mark, Fixed)}
 
 
 class Cores(ChipTable):
-    """How many cores a kernel can use."""
+    """Numbers of cores that a kernel can use."""
 
     vector: Count
-    """Cores with a vector unit [cores]; where vector and cube unit share a core, the number of those."""
+    """Cores with a vector unit [cores]; where vector and cube unit share a core, the number of such cores."""
     cube: Count
     """Cores with a cube unit [cores]."""
 
 
 class Clock(ChipTable):
-    """How fast the cores run."""
+    """Clocks of the cores."""
 
     vector_hz: Count
     """Clock of a vector core [Hz]."""
@@ -123,7 +123,7 @@ class Clock(ChipTable):
     """Clock of a cube core [Hz]."""
 
     def hz(self, core_kind: str) -> int:
-        """The clock of a kind of cores, "vector" or "cube" [Hz]."""
+        """Return the clock of a kind of cores, "vector" or "cube" [Hz]."""
         return self.cube_hz if core_kind == "cube" else self.vector_hz
 
 
@@ -131,35 +131,35 @@ class Vector(ChipTable):
     """The vector unit."""
 
     width_bytes: Annotated[Count, Fixed("a vector is a power of two")]
-    """What one repeat of a vector instruction takes [bytes]."""
+    """Bytes of one repeat of a vector instruction [bytes]."""
     registers: Annotated[CountOrZero, Fixed("registers decide which kernel runs")]
     """Vector registers of a core; 0 where vector instructions work on the unified buffer [registers]."""
 
 
 class Overhead(ChipTable):
-    """What a vector instruction costs beside the head and slope of its class."""
+    """Costs of a vector instruction beside the head and slope of its class."""
 
     conflict_cycles_per_vector: AmountOrZero
-    """Of every vector whose two sources are read from the same bank group [cycles]."""
+    """Cost of every vector whose two sources are read from the same bank group [cycles]."""
     count_mode_cycles: AmountOrZero
-    """Of an instruction of more than one vector whose bytes are no whole number of vectors [cycles]."""
+    """Cost of an instruction of more than one vector whose bytes are not a whole number of vectors [cycles]."""
     call_cycles: AmountOrZero
-    """Of a run of consecutive vector instructions, which is one vector function; 0 where there are none [cycles]."""
+    """Cost of a vector function, a run of consecutive vector instructions; 0 on a chip without them [cycles]."""
     operand_cycles_per_vector: AmountOrZero
-    """Of every vector that enters or leaves a vector function [cycles]."""
+    """Cost of every vector that enters or leaves a vector function [cycles]."""
     cycles_per_64bit_element: AmountOrZero
-    """Of every element of 8 bytes, where no vector instruction takes them; 0 where they are as two of 4 [cycles]."""
+    """Cost of every 8-byte element without vector instructions for them; 0 where one counts as two of 4 [cycles]."""
 
 
 class OnChip(ChipTable):
     """One memory of one core."""
 
     size_bytes: Annotated[Count, Field(le=MOST_ON_CHIP_BYTES)]
-    """As the platform file states it [bytes]."""
+    """Size stated by the platform file [bytes]."""
     reserved_bytes: CountOrZero
-    """What the platform hides from every kernel [bytes]."""
+    """Bytes that the platform hides from every kernel [bytes]."""
     align_bytes: Alignment
-    """A buffer starts at a multiple of this [bytes]."""
+    """Alignment of the start of a buffer [bytes]."""
 
     @model_validator(mode="after")
     def _leaves_something_visible(self) -> Self:
@@ -170,7 +170,7 @@ class OnChip(ChipTable):
 
     @property
     def visible_bytes(self) -> int:
-        """What a kernel can use: size less what is reserved [bytes]."""
+        """Bytes that a kernel can use: size less reserved bytes [bytes]."""
         return self.size_bytes - self.reserved_bytes
 
 
@@ -196,15 +196,15 @@ class GlobalMemory(ChipTable):
     size_bytes: Count
     """Capacity [bytes]."""
     read_bytes_per_s: Amount
-    """Read by the vector cores together while they also write, a quarter as much or more [bytes/s]."""
+    """Read rate of the vector cores together while they write at least a quarter of that [bytes/s]."""
     write_bytes_per_s: Amount
-    """Written by all cores together [bytes/s]."""
+    """Write rate of all cores together [bytes/s]."""
     read_alone_bytes_per_s: Amount
-    """Read by the vector cores together while nothing is written [bytes/s]."""
+    """Read rate of the vector cores together without writes [bytes/s]."""
     cube_read_bytes_per_s: Amount
-    """Read by the cube cores together [bytes/s]."""
+    """Read rate of the cube cores together [bytes/s]."""
     miss_cycles: AmountOrZero
-    """What a copy waits longer for data that the cache does not hold [core cycles]."""
+    """Additional wait of a copy for data that the cache does not hold [core cycles]."""
 
 
 class SharedCache(ChipTable):
@@ -213,19 +213,19 @@ class SharedCache(ChipTable):
     size_bytes: Count
     """Capacity [bytes]."""
     read_bytes_per_s: Amount
-    """Hits by the vector cores together [bytes/s]."""
+    """Rate of hits by the vector cores together [bytes/s]."""
     l1_read_bytes_per_s: Amount
-    """Hits by the cube cores together [bytes/s]."""
+    """Rate of hits by the cube cores together [bytes/s]."""
     core_l1_read_bytes_per_s: Amount
-    """Hits by one cube core at most, where others read too [bytes/s]."""
+    """Largest rate of hits by one cube core while others read too [bytes/s]."""
     write_bytes_per_s: Amount
-    """Writes that the cache absorbs, by all cores together [bytes/s]."""
+    """Rate of writes that the cache absorbs, of all cores together [bytes/s]."""
     absorbed_write_bytes: CountOrZero
-    """What a kernel that reads as much as it writes can write before it pays for global memory [bytes]."""
+    """Bytes that a kernel with equal reads and writes can write before it pays for global memory [bytes]."""
     same_address_ub_stretch: Amount
-    """How much longer the vector cores take to read the same addresses at the same time."""
+    """Factor of the time of vector cores that read the same addresses at the same time."""
     same_address_l1_stretch: Amount
-    """How much longer the cube cores take to read the same addresses at the same time."""
+    """Factor of the time of cube cores that read the same addresses at the same time."""
 
 
 class Memory(Frozen):
@@ -240,41 +240,41 @@ class Memory(Frozen):
     l0b: OnChip
     """Right operand of the cube unit."""
     l0c: OnChip
-    """Sums of the cube unit."""
+    """Accumulators of the cube unit."""
     gm: GlobalMemory
     """Global memory."""
     l2: SharedCache
     """Second-level cache."""
 
     def on_chip(self, space: str) -> OnChip:
-        """The memory of one core that `space` names, one of ON_CHIP."""
+        """Return the memory of one core that `space` names, one of ON_CHIP. Raises BadInput."""
         return _member(self, "memory", space, ON_CHIP, OnChip)
 
 
 class Copy(ChipTable):
     """One copy path of one core: `max(latency + bytes / bytes_per_cycle, bytes / peak_bytes_per_cycle)` cycles or more.
 
-    Not below `issue_cycles` for a copy, nor below `burst_cycles` for each of several bursts.
+    At least `issue_cycles` for a copy, and at least `burst_cycles` for each of several bursts.
     """
 
     latency_cycles: AmountOrZero
-    """Before the first byte arrives [cycles]."""
+    """Time until the first byte arrives [cycles]."""
     bytes_per_cycle: Amount
-    """Added by each further byte of one copy [bytes/cycle]."""
+    """Rate of the further bytes of one copy [bytes/cycle]."""
     peak_bytes_per_cycle: Amount
-    """What the path never exceeds [bytes/cycle]."""
+    """Largest rate of the path [bytes/cycle]."""
     issue_cycles: AmountOrZero
-    """No copy instruction takes less [cycles]."""
+    """Least time of a copy instruction [cycles]."""
     burst_cycles: AmountOrZero
-    """No burst of several takes less [cycles]."""
+    """Least time of each of several bursts [cycles]."""
     burst_setup_cycles: AmountOrZero
-    """What every burst of several adds to its bytes at the peak rate [cycles]."""
+    """Time that each of several bursts adds to its bytes at the peak rate [cycles]."""
     partial_burst_cycles: AmountOrZero
-    """No burst of several takes less if its bytes are no multiple of 32 [cycles]."""
+    """Least time of each of several bursts whose bytes are not a multiple of 32 [cycles]."""
     burst_align_bytes: Alignment
-    """A burst costs as if it were rounded up to this [bytes]."""
+    """Unit to which the cost of a burst is rounded up [bytes]."""
     burst_gap_bytes: AmountOrZero
-    """What every burst of several costs the memory beside its bytes [bytes]."""
+    """Bytes that each of several bursts costs the memory beside its own [bytes]."""
 
 
 class MemoryCopy(Copy):
@@ -284,11 +284,11 @@ class MemoryCopy(Copy):
     """
 
     request_bytes: Alignment
-    """What the memory is asked for at a time; a burst that starts at no multiple of it is not aligned [bytes]."""
+    """Size of a request to the memory; a burst is aligned if it starts at a multiple of it [bytes]."""
     unaligned_stretch: Amount
-    """How much longer the memory takes for bursts that are not aligned."""
+    """Factor of the time of the memory for bursts that are not aligned."""
     in_flight_bytes: Count
-    """Copies that follow each other wait for the memory together as long as they are no more than this [bytes]."""
+    """Most bytes of consecutive copies that wait for the memory together [bytes]."""
 
 
 class Copies(Frozen):
@@ -308,7 +308,7 @@ class Copies(Frozen):
     """L0C to global memory, pipe fixp."""
 
     def path(self, path: str) -> Copy:
-        """The copy that `path` names, one of COPY_PATHS."""
+        """Return the copy that `path` names, one of COPY_PATHS. Raises BadInput."""
         return _member(self, "copy", path, COPY_PATHS, Copy)
 
 
@@ -316,20 +316,20 @@ class Cost(ChipTable):
     """One class of vector instruction: `head_cycles + slope * ceil(bytes / width)` cycles, without bank conflicts."""
 
     head_cycles: AmountOrZero
-    """Of every instruction [cycles]."""
+    """Cost of every instruction [cycles]."""
     cycles_per_vector: Amount
-    """Of every vector of 4-byte elements [cycles]."""
+    """Cost of every vector of 4-byte elements [cycles]."""
     cycles_per_vector_16bit: Amount
-    """Of every vector of 2-byte elements [cycles]."""
+    """Cost of every vector of 2-byte elements [cycles]."""
     cycles_per_vector_8bit: Amount
-    """Of every vector of 1-byte elements [cycles]."""
+    """Cost of every vector of 1-byte elements [cycles]."""
 
 
 class CostTables(Frozen):
     """All classes of vector instructions."""
 
     move: Cost
-    """Copy within the unified buffer, fill with a value."""
+    """Copies within the unified buffer, fills with a value."""
     unary: Cost
     """One operand, or one operand and a scalar: abs, relu, adds, muls."""
     binary: Cost
@@ -343,12 +343,12 @@ class CostTables(Frozen):
     reduce: Cost
     """Sum or maximum along a row."""
     broadcast: Cost
-    """Repeat an element or a block."""
+    """Repeats of an element or a block."""
     select: Cost
-    """Compare and select."""
+    """Comparison and selection."""
 
     def of(self, cost_class: str) -> Cost:
-        """The cost that `cost_class` names, one of COST_CLASSES."""
+        """Return the cost that `cost_class` names, one of COST_CLASSES. Raises BadInput."""
         return _member(self, "cost", cost_class, COST_CLASSES, Cost)
 
 
@@ -356,51 +356,51 @@ class Cube(ChipTable):
     """The cube unit of one core."""
 
     macs_per_cycle_16bit: Amount
-    """Multiply-adds of 2-byte operands [1/cycle]."""
+    """Rate of multiply-adds of 2-byte operands [1/cycle]."""
     macs_per_cycle_8bit: Amount
-    """Multiply-adds of 1-byte operands [1/cycle]."""
+    """Rate of multiply-adds of 1-byte operands [1/cycle]."""
     macs_per_cycle_32bit: Amount
-    """Multiply-adds of 4-byte operands [1/cycle]."""
+    """Rate of multiply-adds of 4-byte operands [1/cycle]."""
     head_cycles: AmountOrZero
-    """Of every matrix instruction [cycles]."""
+    """Cost of every matrix instruction [cycles]."""
 
 
 class Launch(ChipTable):
-    """What a kernel costs before and between its work."""
+    """Costs of a kernel before and between its work."""
 
     base_us: AmountOrZero
-    """An empty kernel of one block [us]."""
+    """Time of an empty kernel of one block [us]."""
     block_us: AmountOrZero
-    """Every further block [us]."""
+    """Time of every further block [us]."""
     sync_us: AmountOrZero
-    """All cores wait for each other, once [us]."""
+    """Time of one sync of all cores [us]."""
 
 
 class Tiling(ChipTable):
-    """How the library cuts its operators."""
+    """Tiles of the library's operators."""
 
     copy_bytes: Count
-    """The copy beyond which a larger one gains nothing, so that no tile of a tensor is larger [bytes]."""
+    """Size of a copy beyond which a larger one gains nothing; the largest tile of a tensor [bytes]."""
     axis_columns: Count
-    """The columns beyond which a tile along another axis than the last gains nothing [elements]."""
+    """Columns beyond which a larger tile along another axis than the last gains nothing [elements]."""
 
 
 class Workspace(ChipTable):
-    """What the platform adds to every workspace."""
+    """The platform's part of every workspace."""
 
     system_bytes: Annotated[CountOrZero, Fixed("the system's part of a workspace takes no time")]
-    """The system's own part [bytes]."""
+    """Bytes that the platform adds to a workspace [bytes]."""
 
 
 class KernelTime(ChipTable):
-    """What the vendor library's own kernel of one operator costs besides its work."""
+    """Cost of the vendor library's kernel of one operator beside its work."""
 
     fixed_us: AmountOrZero
-    """From start to end with no elements to work on, launch included: stands in place of the launch table [us]."""
+    """Time of the kernel without elements, launch included; it replaces the launch table [us]."""
 
 
 def _member(owner: Frozen, table: str, name: str, names: tuple[str, ...], kind: type[_Kind]) -> _Kind:
-    """The table that `name` names in `owner`; raises BadInput if it is not one of `names`."""
+    """Return the table that `name` names in `owner`. Raises BadInput if it is not one of `names`."""
     member = getattr(owner, name) if name in names else None
     if not isinstance(member, kind):
         raise BadInput(table, [f"{name!r} is not one of {', '.join(names)}"])
@@ -408,7 +408,7 @@ def _member(owner: Frozen, table: str, name: str, names: tuple[str, ...], kind: 
 
 
 def tables_in(model: Frozen, prefix: str = "") -> Iterator[tuple[str, ChipTable]]:
-    """Every table in `model` with its dotted name, in the order of the fields."""
+    """Yield every table in `model` with its dotted name, in the order of the fields."""
     for name, field in type(model).model_fields.items():
         value, key = getattr(model, name), f"{prefix}{field.alias or name}"
         if isinstance(value, ChipTable):

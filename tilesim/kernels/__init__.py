@@ -1,8 +1,8 @@
-"""What kernels are written with: the language of tile programs, composites of instructions, loops over tiles, matmul.
+"""The parts that kernels are written with: the language of tile programs, composites, loops over tiles, matmul.
 
 An operator file imports the parts of its kernel from here and its declarations from `tilesim.operators`. Everything in
-this wing is a plain function of recorded instructions. It has no bytes, cycles or values of its own, and names no
-shipped operator.
+this wing is a plain function of recorded instructions, without bytes, cycles or values of its own. No module of this
+wing names a shipped operator.
 """
 
 from tilesim.kernels.composites import FixedOrderSum, compensated_add, load_as, one_minus, sigmoid, store_as

@@ -1,8 +1,8 @@
-"""Instructions of two operands whose shapes broadcast, as numpy does it: one kernel for each pattern of merged axes.
+"""Instructions of two operands whose shapes broadcast by numpy's rules: one kernel for each pattern of merged axes.
 
     [4096, 2560] + [2560]      "1=": a part of the row is loaded once and used for all rows of a core
     [4096, 256] + [4096, 1]    "=1": a value a row, spread over the columns of a tile
-    [4096, 2560] + [4096, 1]   "=1 long": a tile has one row, and takes its value as a scalar
+    [4096, 2560] + [4096, 1]   "=1 long": a tile has one row, and takes the value as a scalar
     [4096, 2560] + [1]         "1": one value
     [2, 64, 49] + [64, 1]      "1=1": tiles are of the last two axes, a loop runs over those before them
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.kernels.elementwise import EMPTY, ElementTile, copy_elements, flat_tiles
+from tilesim.kernels.elementwise import COPY_REASON, EMPTY, ElementTile, copy_elements, flat_tiles
 from tilesim.kernels.rows import LONG, NARROW, WHOLE, rows_of_a_copy
 from tilesim.operators.operator import Call, Option
 from tilesim.operators.shapes import BOTH, FIRST, SECOND, Merged, merged
@@ -27,58 +27,58 @@ from tilesim.program.sizes import ONE, ZERO, Size, ceil_div, dim
 from tilesim.program.units import BLOCK_BYTES, LANES
 
 CHOICES = (Option("double_buffer", default=True), Option("spread", default=False), Option("bypass", default=False))
-"""Options of `two_operands`: they change when a kernel does what, not what it computes."""
+"""Options of `two_operands`: they change the order and overlap of a kernel's work, not its values."""
 SHORT_BURSTS = 1.5
-"""So much more must the other axes leave to one core before rows are cut between cores, which makes bursts short.
+"""Factor by which the other axes must leave more to one core before cores cut rows, which makes bursts short.
 
 A guess, without a source.
 """
 LACKS = {"x1": SECOND, "x2": FIRST}
-"""Of every operand, the kind of axes that it does not have."""
+"""The kind of axes that each operand does not have."""
 
 
 def axes_of(call: Call) -> Merged:
-    """The merged axes of the operands of a call; none while a shape is not known or where they do not broadcast."""
+    """Return the merged axes of the operands of a call; none for an unknown shape or shapes that do not broadcast."""
     first, second = (call.spec(name) for name in LACKS)
     return Merged("", ()) if first is None or second is None else merged(first.shape, second.shape)
 
 
 def is_broadcast(call: Call) -> bool:
-    """Whether an operand of a call has fewer elements than its result."""
+    """Return True if an operand of a call has fewer elements than its result."""
     return any(pattern.spread for pattern in call.operator.patterns.values()) and axes_of(call).spread
 
 
 def axis_sizes(call: Call) -> Mapping[str, int]:
-    """The sizes that kernels know as axis1, axis2, ...: those of the merged axes, where an operand lacks one of them.
+    """Return the sizes axis1, axis2, ... of kernels: those of the merged axes, where an operand lacks one of them.
 
-    Of the EMPTY variant, which has no axes, axis1 has all elements of x1 and axis2 all of x2.
+    For the EMPTY variant, which has no axes, axis1 has all elements of x1 and axis2 all of x2.
     """
-    found = axes_of(call)
-    sizes = found.sizes if found.spread else ()
-    if found.has_no_elements:
+    axes = axes_of(call)
+    sizes = axes.sizes if axes.spread else ()
+    if axes.has_no_elements:
         sizes = tuple(math.prod(spec.shape) for name in LACKS if (spec := call.spec(name)) is not None)
     return {f"axis{i}": size for i, size in enumerate(sizes, 1)}
 
 
 @dataclass(frozen=True)
 class AxisPattern:
-    """The variant of merged axes: which operands have them; of several, the one that cores share out, and the rows."""
+    """The variant of merged axes: the operands that have them, the axis that cores share, and the layout of rows."""
 
     word: str = ""
-    """Of every merged axis the kind; "" for operands of one shape."""
+    """Kinds of the merged axes, a letter each; "" for operands of one shape."""
     shared: int = 0
-    """The axis that cores share out."""
+    """Index of the axis that cores share."""
     step: int = 1
-    """Elements of that axis in whose multiples they do."""
+    """Elements of that axis that a share is a multiple of."""
     layout: str = WHOLE
-    """How the rows of a tile lie: WHOLE, NARROW or LONG."""
+    """Layout of the rows of a tile: WHOLE, NARROW or LONG."""
 
 
 def variant(call: Call, chip: Chip) -> str | AxisPattern:
-    """The pattern of the axes, or EMPTY.
+    """Return the pattern of the axes, or EMPTY.
 
-    Cores share out the axis of which the core with most to do gets least, the first of equals; a step is no fewer
-    elements than of one flat axis.
+    Cores share the axis of which the busiest core gets the smallest part, the first of equals; a step has at least
+    LANES elements of the result.
     """
     axes = axes_of(call)
     word, sizes = axes
@@ -86,8 +86,8 @@ def variant(call: Call, chip: Chip) -> str | AxisPattern:
         return EMPTY
     if len(word) < 2:
         return AxisPattern(word if axes.spread else "")
-    whole = math.prod(sizes)
-    steps = [-(-LANES * size // whole) for size in sizes[:-1]] + [LANES]
+    total = math.prod(sizes)
+    steps = [-(-LANES * size // total) for size in sizes[:-1]] + [LANES]
     shares = [_share(size, step, chip.cores.vector) for size, step in zip(sizes, steps, strict=True)]
     shares[-1] *= SHORT_BURSTS
     best = shares.index(min(shares))
@@ -95,7 +95,7 @@ def variant(call: Call, chip: Chip) -> str | AxisPattern:
 
 
 def _layout(axes: Merged, dtype: str, chip: Chip) -> str:
-    """How the rows of a tile lie: NARROW, LONG or WHOLE."""
+    """Return the layout of the rows of a tile: NARROW, LONG or WHOLE."""
     row_bytes = axes.sizes[-1] * dtypes.itemsize(dtype)
     a_value_a_row = axes.word[-1] != BOTH and set(axes.word) in ({BOTH, FIRST}, {BOTH, SECOND})
     if row_bytes < BLOCK_BYTES:
@@ -104,17 +104,17 @@ def _layout(axes: Merged, dtype: str, chip: Chip) -> str:
 
 
 def _share(size: int, step: int, cores: int) -> float:
-    """What the core with most to do gets of an axis that is shared out in steps: 0 to 1, 1 for all of it."""
+    """Return the busiest core's part of an axis that is shared in steps: 0 to 1, 1 for all of it."""
     return min(1.0, -(-size // (step * cores)) * step / size)
 
 
 def two_operands(op: str, scalar: str, share: Size | None = None) -> Callable[[Kernel], None]:
-    """The kernel of an instruction of two operands: in their own dtype, bfloat16 through float32.
+    """Return the kernel of an instruction of two operands: in their own dtype, bfloat16 through float32.
 
     `scalar` is the instruction for a tile and one value. Without `double_buffer` a tile waits for the one before;
-    `spread` puts half a round of bank groups between the operands, so that a vector of one is not read from the groups
-    of the other; with `bypass` operands that are read once, as they lack no axis, are read past the L2 cache, which
-    leaves it to the result. Cores share operands of one shape out in multiples of `share` elements, if told.
+    `spread` puts half a round of bank groups between the operands, so that their vectors are read from different
+    groups; with `bypass`, operands that are read once, as they lack no axis, bypass the L2 cache, which leaves it to
+    the result. Shares of operands of one shape are multiples of `share` elements, if it is given.
     """
 
     def kernel(k: Kernel) -> None:
@@ -163,21 +163,21 @@ def _one_shape(k: Kernel, p: Phase, op: str, share: Size | None) -> None:
 
 
 def _one_value(k: Kernel, p: Phase, scalar: str, kind: str) -> None:
-    """All elements of one operand and the one value of the other, which is loaded once a core."""
-    one, other = ("x2", "x1") if kind == FIRST else ("x1", "x2")
-    whole = k.shaped(one, 1)
-    value = ElementTile(k, p, lambda _: whole[:], (Size.of(1),)).load(one, widen=_wide(k))
+    """Record all elements of one operand with the one value of the other, which each core loads once."""
+    single, full = ("x2", "x1") if kind == FIRST else ("x1", "x2")
+    tensor = k.shaped(single, 1)
+    value = ElementTile(k, p, lambda _: tensor[:], (Size.of(1),)).load(single, widen=_wide(k))
     _gap(k, p)
     for t in flat_tiles(k, p, slots=_slots(k)):
-        t.store(p.emit(scalar, t.load(other, widen=_wide(k)), value[0], out=_result(k, t)), "y")
+        t.store(p.emit(scalar, t.load(full, widen=_wide(k)), value[0], out=_result(k, t)), "y")
 
 
 class _Grid:
-    """Tiles of the last two axes in a loop over those before them.
+    """Tiles of the last two axes in loops over the axes before them.
 
     The axes of the operand with fewer elements are the outer loops, so that a part of it is loaded once for all tiles
-    that use it. Where rows are LONG and it has a value for each, a tile is of one row: the values come a block of rows
-    at a time, and each goes to its row as a scalar.
+    that use it. Where rows are LONG and it has a value for each, a tile has one row: the values are loaded a block of
+    rows at a time, and each is the scalar of its row.
     """
 
     def __init__(self, k: Kernel, p: Phase, pattern: AxisPattern) -> None:
@@ -197,15 +197,15 @@ class _Grid:
         self.values: dict[str, Value] = {}
 
     def _tiles(self) -> dict[int, Size]:
-        """The tile of each of the last two axes: of a good copy, parts of long rows about equal."""
+        """Return the tile of each of the last two axes: of a good copy, long rows in about equal parts."""
         length, most = self.sizes[self.column], copy_elements(self.k.dtype)
         if self.narrow:
             return {self.row: rows_of_a_copy(self.k, self.p, length)}
         block = BLOCK_BYTES // dtypes.itemsize(self.k.dtype)
         equal = ceil_div(length, ceil_div(length, most))
-        columns = self.p.tile("columns", equal, block, "no larger copy gains anything")
+        columns = self.p.tile("columns", equal, block, COPY_REASON)
         if self.long:
-            return {self.row: self.p.tile("block", most, 1, "no larger copy gains anything"), self.column: columns}
+            return {self.row: self.p.tile("block", most, 1, COPY_REASON), self.column: columns}
         return {self.row: rows_of_a_copy(self.k, self.p, columns), self.column: columns}
 
     def record(self, op: str, scalar: str) -> None:
@@ -218,7 +218,7 @@ class _Grid:
         if not axes:
             self._tile(op)
             return
-        axis, *rest = axes
+        axis, *inner = axes
         last = "block" if self.long else "row"
         name = {self.row: last, self.column: "column"}.get(axis, f"axis{axis + 1}")
         split, unit = ("block", self.pattern.step) if axis == self.pattern.shared else ("", 1)
@@ -226,15 +226,15 @@ class _Grid:
             self.at[axis] = n
             if self.long and axis == self.row:
                 block = self._load(self.fewer, (self.row,))
-                for one in self.p.loop("row", n.size):
-                    self.at[axis] = Range(n.start + one.start, ONE)
-                    self.values[self.fewer] = block[one.start]
-                    self._loops(rest, op)
+                for row in self.p.loop("row", n.size):
+                    self.at[axis] = Range(n.start + row.start, ONE)
+                    self.values[self.fewer] = block[row.start]
+                    self._loops(inner, op)
                 continue
             for operand in LACKS:
                 if operand not in self.values and self.at.keys() >= set(self.axes[operand]):
                     self.values[operand] = self._load(operand, self.inner)
-            self._loops(rest, op)
+            self._loops(inner, op)
 
     def _load(self, name: str, inner: Sequence[int]) -> Value:
         if self.values:
@@ -242,7 +242,7 @@ class _Grid:
         return self._of(name, inner).load(name, widen=_wide(self.k))
 
     def _of(self, name: str, inner: Sequence[int]) -> ElementTile:
-        """The part of a tensor that belongs to the tile, with the axes `inner` that it has."""
+        """Return the tile of a tensor, with its axes among `inner`."""
         axes = self.axes[name]
         key = tuple(self.at[i] if i in inner else self.at[i].start for i in axes)
         shape = tuple(self.at[i].size for i in axes if i in inner)
@@ -256,11 +256,11 @@ class _Grid:
             (full,) = (name for name in LACKS if name != self.fewer)
             tile.store(self.p.emit(op, self.values[full], self.values[self.fewer], out=out), "y")
             return
-        first, second = (self._whole(name, out) for name in LACKS)
+        first, second = (self._in_shape(name, out) for name in LACKS)
         tile.store(self.p.emit(op, first, second, out=out), "y")
 
-    def _whole(self, name: str, out: Buffer) -> Value:
-        """An operand of the tile's shape: as it is, a row for all rows, or a value a row spread over the columns."""
+    def _in_shape(self, name: str, out: Buffer) -> Value:
+        """Return an operand in the tile's shape: unchanged, a row for all rows, or a value a row over the columns."""
         value = self.values[name]
         if self.row not in self.axes[name]:
             return value.over(self.at[self.row].size)

@@ -1,4 +1,4 @@
-"""Elementwise operators: tensors seen as one axis, split over cores and cut into tiles of a good copy.
+"""Elementwise operators: tensors as one axis, split over cores and cut into tiles of a good copy.
 
     def kernel(k):
         with k.vector("sigmoid") as p:
@@ -27,13 +27,13 @@ from tilesim.program.sizes import ONE, Size, ceil_div, dim
 from tilesim.program.units import LANES
 
 COPY_BYTES = dim("copy_bytes")
-"""The copy beyond which a larger one gains nothing: `tiling.copy_bytes` of the chip, known when a tile is decided."""
-VECTOR_CORES = dim("vector_cores")
-"""The vector cores that a phase may use, known when a tile is decided."""
+"""Bytes of a good copy, beyond which a larger one gains nothing: `tiling.copy_bytes` of the chip, bound by the plan."""
+COPY_REASON = "no larger copy gains anything"
+"""The reason of a cap on a tile at a good copy."""
 MOST_AXES = 8
-"""Of operands that are broadcast. Source: vendor's documents of aclnnAdd, aclnnMul, aclnnMaximum."""
+"""The largest rank of operands that broadcast. Source: vendor's documents of aclnnAdd, aclnnMul, aclnnMaximum."""
 REQUEST_BYTES = 128
-"""What copies into the unified buffer ask the memory for at a time; source: Ascend/msopprof, REQ_DATA."""
+"""Bytes of a memory request of copies into the unified buffer. Source: Ascend/msopprof, REQ_DATA."""
 EMPTY = "empty"
 """The variant without elements: nothing is launched."""
 X = Dimension("X", least=0)
@@ -52,18 +52,18 @@ FAMILIES: Mapping[str, Sequence[str]] = {
 
 
 def with_integers(*integers: str) -> dict[str, Sequence[str]]:
-    """FAMILIES with integer dtypes beside the floats."""
+    """Return FAMILIES with integer dtypes beside the floats."""
     return {family: (*floats, *integers) for family, floats in FAMILIES.items()}
 
 
 def copy_elements(dtype: str) -> Size:
-    """Elements of the largest copy that gains anything, in whole units."""
+    """Return the elements of a good copy, a multiple of LANES."""
     return ceil_div(COPY_BYTES, LANES * dtypes.itemsize(dtype)) * LANES
 
 
 @dataclass(frozen=True)
 class ElementTile:
-    """One tile of a phase: loads and stores of the same part of every tensor, in float32 where they are narrower."""
+    """One tile of a phase: loads and stores of the same part of every tensor, 16-bit floats in float32."""
 
     kernel: Kernel
     phase: Phase
@@ -71,31 +71,31 @@ class ElementTile:
     shape: tuple[Size, ...]
     slots: int = 2
     allocated: tuple[Size, ...] | None = None
-    """What a buffer takes, where its rows are not padded to blocks."""
+    """The allocated shape of a buffer whose rows are not padded to blocks."""
 
     def buffer(self, name: str, dtype: str = "float32", slots: int = 1) -> Buffer:
-        """A buffer of the tile's shape."""
+        """Return a buffer of the tile's shape."""
         return self.phase.buffer(name, self.shape, dtype, slots=slots, allocated=self.allocated)
 
     def load(self, name: str, *, widen: bool = True) -> Value:
-        """The tile of an input, in float32 unless told otherwise."""
+        """Load the tile of an input, 16-bit floats in float32 unless `widen` is False."""
         tensor = self.kernel[name]
         value = self.phase.load(self.part(tensor), out=self.buffer(f"{name}In", tensor.dtype, self.slots))
         return self.widened(value, name) if widen else value
 
     def widened(self, value: Value, name: str) -> Value:
-        """The value in float32, in a buffer of its own if that takes a cast."""
-        narrow = dtypes.is_float(value.dtype) and dtypes.itemsize(value.dtype) == 2
-        return self.phase.cast(value, out=self.buffer(f"{name}32")) if narrow else value
+        """Return a 16-bit float in float32, cast into a separate buffer; any other value unchanged."""
+        return self.phase.cast(value, out=self.buffer(f"{name}32")) if dtypes.is_short_float(value.dtype) else value
 
     def room(self, name: str) -> Buffer:
-        """Where the value of an output is computed: its own buffer, or a float32 one to be rounded from."""
-        tensor = self.kernel[name]
-        narrow = dtypes.is_float(tensor.dtype) and dtypes.itemsize(tensor.dtype) == 2
-        return self.buffer(f"{name}32") if narrow else self.buffer(f"{name}Out", tensor.dtype, self.slots)
+        """Return the buffer for the value of an output: float32 for a 16-bit float, which the store rounds."""
+        dtype = self.kernel[name].dtype
+        if dtypes.is_short_float(dtype):
+            return self.buffer(f"{name}32")
+        return self.buffer(f"{name}Out", dtype, self.slots)
 
     def store(self, value: Value, name: str, out: Target | None = None) -> None:
-        """Copy the value to the tile of an output, through a rounding cast into `out` or a buffer of its own."""
+        """Copy the value to the tile of an output, through a rounding cast into `out` or a new buffer."""
         tensor = self.kernel[name]
         if value.dtype != tensor.dtype:
             target = self.buffer(f"{name}Out", tensor.dtype, self.slots) if out is None else out
@@ -109,29 +109,29 @@ def flat_tiles(
     *,
     slots: int = 2,
     cap: int | None = None,
-    cap_reason: str = "no larger copy gains anything",
+    cap_reason: str = COPY_REASON,
     share: Size | None = None,
 ) -> Iterator[ElementTile]:
-    """The one symbolic tile of a phase over all elements, at most a good copy of every tensor or `cap` elements.
+    """Yield the one symbolic tile of a phase over all elements, at most a good copy of every tensor or `cap` elements.
 
-    Cores share the elements out in multiples of `share`, or of a vector and a request to the memory.
+    Shares of cores are multiples of `share` elements, or of a vector and a request to the memory.
     """
     *_, last = (t for t in k.tensors.values() if t is not None)
-    whole = math.prod(last.shape, start=Size.of(1))
+    total = math.prod(last.shape, start=ONE)
     most = copy_elements(k.dtype) if cap is None else Size.of(cap)
     unit = max(LANES, REQUEST_BYTES // dtypes.itemsize(k.dtype))
     tile = p.tile("elements", most, unit, cap_reason)
-    for n in p.loop("x", whole, tile, split="block", unit=unit if share is None else share):
-        yield ElementTile(k, p, lambda tensor, n=n, whole=whole: tensor.reshape(whole)[n], (n.size,), slots)  # type: ignore[misc]
+    for n in p.loop("x", total, tile, split="block", unit=unit if share is None else share):
+        yield ElementTile(k, p, lambda tensor, n=n: tensor.reshape(total)[n], (n.size,), slots)  # type: ignore[misc]
 
 
 def variant_of_one_shape(call: Call, _: Chip) -> str:
-    """EMPTY without elements, else ""."""
+    """Return EMPTY for a call without elements, else ""."""
     return "" if call.dims.get("X", 1) else EMPTY
 
 
 def _unless_empty(kernel: Callable[[Kernel], None]) -> Callable[[Kernel], None]:
-    """The kernel, which records nothing where its variant is EMPTY."""
+    """Return the kernel, which records nothing for the variant EMPTY."""
 
     @functools.wraps(kernel)
     def record(k: Kernel) -> None:
@@ -159,9 +159,10 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
     variant: Callable[[Call, Chip], Hashable] = variant_of_one_shape,
     **more: Any,
 ) -> Operator:
-    """An operator whose tensors, blank-separated `inputs` first, all have one shape of any rank; one output `y`.
+    """Return an operator whose tensors, blank-separated `inputs` first, all have one shape of any rank.
 
-    With `spread` the two inputs have shapes that broadcast to it, and `kernel` records the variant EMPTY too.
+    Without `outputs` it has one output `y`. With `spread` the two inputs have shapes that broadcast to it, and `kernel`
+    records the variant EMPTY too.
     """
     names = inputs.split()
     results = tuple(outputs) or (result("y", "*X", alias="out"),)
@@ -192,18 +193,18 @@ def pointwise(  # noqa: PLR0913 - one argument a field of the operator
 
 
 Body = Callable[[Phase, list[Value]], Sequence[Value]]
-"""From the tiles of the inputs, in the dtype that is computed in, to those of the outputs."""
+"""A function from the tiles of the inputs, in the dtypes of `computed_in`, to those of the outputs."""
 
 
 def computed_in(dtype: str) -> str:
-    """The dtype in which elements of `dtype` are computed: float32 for the 16-bit floats, else their own."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
+    """Return the dtype in which elements of `dtype` are computed: float32 for 16-bit floats, else `dtype`."""
+    return "float32" if dtypes.is_short_float(dtype) else dtype
 
 
 def elementwise(k: Kernel, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], body: Body) -> None:
-    """Record a vector phase that applies `body` to tiles of the inputs, as large as fit.
+    """Record a vector phase that applies `body` to the largest tiles of the inputs that fit.
 
-    Cores share the elements out evenly in whole vector registers of float32.
+    Cores share the elements evenly, in whole vector registers of float32.
     """
     total = math.prod(outputs[0].shape, start=ONE)
     with k.vector(name) as p:
@@ -215,7 +216,7 @@ def elementwise(k: Kernel, name: str, inputs: Sequence[Tensor], outputs: Sequenc
 
 
 def cast(_: Phase, values: list[Value]) -> Sequence[Value]:
-    """The body that changes nothing but the dtype."""
+    """Return the values: the body that changes the dtype alone."""
     return values
 
 

@@ -8,7 +8,7 @@ from tilesim.program.sizes import ONE, Size
 from tilesim.program.units import FRACTAL
 
 
-def matmul(  # noqa: PLR0913 - the choices of a product
+def matmul(  # noqa: PLR0913 - one argument a choice of the product
     k: Kernel,
     name: str,
     a: Tensor,
@@ -26,10 +26,10 @@ def matmul(  # noqa: PLR0913 - the choices of a product
 ) -> None:
     """Record a phase that computes out[m, n] = a[m, k] @ b[k, n], summed in float32.
 
-    With `transpose_a`, `a` is [k, m]; with `transpose_b`, `b` is [n, k]. With `group`, k is cut into runs of that many
+    With `transpose_a`, `a` is [k, m]; with `transpose_b`, `b` is [n, k]. With `group`, k is cut into runs of `group`
     elements and out is [groups, m, n], a partial sum each. One mmad sums `k_block` elements of k; blocks and groups are
-    added in order, whatever the tiles. `batched` operands and out have one axis more in front, a product for each of
-    its places. `l1_slots` and `l0c_slots` say how many tiles are in flight.
+    added in order, whatever the tiles. `batched` operands and out have one more axis in front, a product for each of
+    its indices. `l1_slots` and `l0c_slots` are the numbers of tiles in flight.
     """
     depth, rows = a.shape[-2:] if transpose_a else a.shape[:-3:-1]
     columns = b.shape[-2] if transpose_b else b.shape[-1]
@@ -49,17 +49,17 @@ def matmul(  # noqa: PLR0913 - the choices of a product
                         a1 = _into(p, "aL1", a_of[span, i] if transpose_a else a_of[i, span], l1_slots)
                         b1 = _into(p, "bL1", b_of[j, span] if transpose_b else b_of[span, j], l1_slots)
                         for inner in p.loop("kk", outer.size, k_block, carry=(c,)):
-                            here = Range(inner.start, inner.size)
-                            a0 = p.buffer("aL0", (i.size, here.size), a.dtype, slots=2, space="l0a")
-                            b0 = p.buffer("bL0", (here.size, j.size), b.dtype, slots=2, space="l0b")
+                            block = Range(inner.start, inner.size)
+                            a0 = p.buffer("aL0", (i.size, block.size), a.dtype, slots=2, space="l0a")
+                            b0 = p.buffer("bL0", (block.size, j.size), b.dtype, slots=2, space="l0b")
                             if transpose_a:
-                                left = p.emit("copy_transposed", a1[here, :], out=a0)
+                                left = p.emit("copy_transposed", a1[block, :], out=a0)
                             else:
-                                left = p.emit("copy", a1[:, here], out=a0)
+                                left = p.emit("copy", a1[:, block], out=a0)
                             if transpose_b:
-                                right = p.emit("copy_transposed", b1[:, here], out=b0)
+                                right = p.emit("copy_transposed", b1[:, block], out=b0)
                             else:
-                                right = p.emit("copy", b1[here, :], out=b0)
+                                right = p.emit("copy", b1[block, :], out=b0)
                             total = p.mmad(left, right, out=c)
                     p.store(total, out[g.index, i, j] if batched or group is not None else out[i, j])
 

@@ -1,6 +1,6 @@
-"""How an operator and a call of it are stated: tensors, sizes, rules, statuses, references, tolerances.
+"""Statements of an operator and of its calls: tensors, sizes, rules, statuses, references, tolerances.
 
-An operator file imports its declarations from here and what its kernel is written with from `tilesim.kernels`. Modules
+An operator file imports its declarations from here and the parts of its kernel from `tilesim.kernels`. Modules
 of this wing know programs and chips. They know no shipped operator, no plan and no time.
 """
 

@@ -1,7 +1,7 @@
-"""A Call made from what a person writes: dims or tensors, options, attributes, in Python or as KEY=VALUE words.
+"""Calls from the input of a person: dims or tensors, options, attributes, in Python or as KEY=VALUE words.
 
-What is not mentioned follows: tensors have the shapes that the dims tell, options and attributes their defaults. What
-is mentioned is taken literally, so that every mistake reaches the rule that names it.
+Missing input follows from the rest: tensors have the shapes that the dims give, options and attributes their defaults.
+Input is taken literally, so that every mistake reaches the rule that names it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilesim.errors import BadInput, did_you_mean
-from tilesim.operators.calls import learned, made, size_of, split_of
+from tilesim.operators.calls import call_with, learned, size_of, split_of
 from tilesim.operators.operator import INPUT, Argument, Call, Operator
 from tilesim.operators.patterns import Solution
 from tilesim.operators.shapes import TensorSpec, shape_of, shape_text, whole_number, whole_numbers
@@ -21,18 +21,18 @@ from tilesim.program.dtypes import dtype_named
 from tilesim.program.sizes import Size
 
 Given = Mapping[str, Any]
-"""Dims to whole numbers, tensors to TensorSpec, shape, array or None, options to bool, attributes to numbers."""
+"""Input by name: whole numbers of dims, TensorSpec, shape, array or None of tensors, bools of options, numbers."""
 
 _NULL = ("none", "null", "nullptr")
 _BOOLS = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
 
 
 def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any) -> Call:
-    """The call of an operator that `given` and `options` describe; they may overlap in kind but not in keys.
+    """Return the call of an operator that `given` and `options` describe; they may overlap in kind but not in keys.
 
-    Raises BadInput, with all problems at once, for what is no dim, tensor, option, attribute, shape or dtype, and for a
-    size that the given shapes contradict where no other shape is left to show it. Sizes that the operator refuses are
-    no problem here, nor are sizes that nothing tells: a rule may be broken whatever they are.
+    Raises BadInput, with all problems at once, for unknown names, for values that are not a dim, tensor, option,
+    attribute, shape or dtype, and for a size that the given shapes contradict if the call has no other shape to show
+    it. Sizes that the operator refuses and unknown sizes are left to the rules.
     """
     problems: list[str] = []
     reader = _Reader(op, problems)
@@ -46,7 +46,7 @@ def bind(op: Operator, given: Given, *, dtype: str | None = None, **options: Any
 
 
 def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
-    """What command-line words KEY=VALUE say, as `bind` takes it.
+    """Return the input of command-line words KEY=VALUE, as `bind` takes it.
 
     A tensor is `x=2x3x128:bfloat16`, `self=2x4x6` or `wGate=none`, a dim `B=1`, an option `inject=false`, an attribute
     `eps=1e-6`. Raises BadInput with all problems at once.
@@ -73,7 +73,7 @@ def parse(op: Operator, words: Iterable[str]) -> dict[str, Any]:
 
 
 def tensor_named(op: Operator, key: str) -> str | None:
-    """The tensor that `key` names: by its own name, the vendor's longer one, or its own in snake case; None if none."""
+    """Return the tensor of `key`: its name, the vendor's longer name, or its name in snake case; None for any other."""
     if key in op.arguments:
         return key
     flat = key.replace("_", "").lower()
@@ -81,12 +81,12 @@ def tensor_named(op: Operator, key: str) -> str | None:
 
 
 def attribute_named(op: Operator, key: str) -> str | None:
-    """The attribute that the vendor's interface calls `key`; None if none."""
+    """Return the attribute that the vendor's interface calls `key`; None if none."""
     return next((a.name for a in op.attributes if key == a.alias), None)
 
 
 def by_own_names(op: Operator, given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """`given` with every tensor under its own name, whichever of its names was used; other keys stay as they are."""
+    """Return `given` with every tensor under its operator's name, whichever of its names was used; other keys stay."""
     out: dict[str, Any] = {}
     for key, value in given.items():
         name = tensor_named(op, str(key)) or str(key)
@@ -97,7 +97,7 @@ def by_own_names(op: Operator, given: Mapping[str, Any], problems: list[str]) ->
 
 
 def in_words(call: Call) -> str:
-    """The words that ask for a call: its dims, or the shape that tells them all, and options that are not as usual.
+    """Return the words of a call: its dims, or the shape that gives them all, and options other than the defaults.
 
     >>> from tilesim.ops import load_operator
     >>> in_words(bind(load_operator("glu_backward"), {"self": (8, 64, 128)}))
@@ -106,10 +106,10 @@ def in_words(call: Call) -> str:
     op = call.operator
     words = [f"{name}={value}" for name, value in call.dims.items()]
     lead = call.spec(op.lead)
-    if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape says more than the folded dims
+    if lead is not None and op.patterns[op.lead].folded:  # of any rank: the shape has more facts than the folded dims
         others = [(n, spec) for n, spec in call.specs.items() if op.patterns[n].spread and spec is not None]
-        shown = [(op.lead, lead), *((n, spec) for n, spec in others if spec.shape != lead.shape)]
-        words = [f"{n}={shape_text(spec.shape)}" for n, spec in shown]
+        tensors = [(op.lead, lead), *((n, spec) for n, spec in others if spec.shape != lead.shape)]
+        words = [f"{n}={shape_text(spec.shape)}" for n, spec in tensors]
         words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
     default = {option.name: option.default for option in op.options}
     partly = {o for o, on in call.options.items() if not on and not all(call.is_null(t.name) for t in op.members(o))}
@@ -119,7 +119,7 @@ def in_words(call: Call) -> str:
 
 
 class _Reader:
-    """Sorts what was given by kind, and completes it."""
+    """The input of a call, sorted by kind and completed."""
 
     def __init__(self, op: Operator, problems: list[str]) -> None:
         self.op = op
@@ -176,21 +176,21 @@ class _Reader:
             hint = f"; {option} is the option that may be true or false" if option else ""
             self.problems.append(f"{name} is {value!r}, must be a shape such as (2, 4), a TensorSpec or None{hint}")
             return
-        found: list[str] = []
-        sizes = whole_numbers(shape, found)
+        problems: list[str] = []
+        sizes = whole_numbers(shape, problems)
         try:
             kind = dtype_named(dtype) if dtype else ""
         except BadInput as error:
-            found += error.problems
+            problems += error.problems
             kind = ""
-        self.problems += [f"{name}: {problem}" for problem in found]
+        self.problems += [f"{name}: {problem}" for problem in problems]
         self.tensors[name] = None if sizes == unwanted else (sizes, kind)
 
     def call(self, main: str, fill: str) -> Call:
-        """The call, completed as far as sizes are told, tensors without a dtype in `fill`.
+        """Return the call, completed as far as sizes are known, tensors without a dtype in `fill`.
 
-        A size such as D that stands for a product is taken literally like all others: where C and H say another, the
-        tensors that have it are of D. A size that is contradicted where no tensor shows it is added to the problems.
+        A size such as D that stands for a product is taken literally like all others: where C and H contradict it, the
+        tensors that have it take D. A contradicted size that no tensor shows is added to the problems.
         """
         op = self.op
         attributes = {a.name: a.default for a in op.attributes if a.default is not None} | self.attributes
@@ -198,11 +198,11 @@ class _Reader:
             name: None if value is None else TensorSpec(value[0], value[1] or op.arguments[name].dtype or fill)
             for name, value in self.tensors.items()
         }
-        told = self._told(attributes, known)
+        solution = self._solution(attributes, known)
         literal = {op.sizes[name]: self.dims[name] for name in op.derived if name in self.dims}
         for a in op.attributes:
-            if a.dim in told.sizes:
-                attributes.setdefault(a.name, told.sizes[a.dim])
+            if a.dim in solution.sizes:
+                attributes.setdefault(a.name, solution.sizes[a.dim])
         specs: dict[str, TensorSpec | None] = {}
         for argument in (*(t for t in op.tensors if t.role == INPUT), *(t for t in op.tensors if t.role != INPUT)):
             name = argument.name
@@ -210,23 +210,23 @@ class _Reader:
                 specs[name] = known[name]
             elif argument.option and not self._chosen(argument):
                 specs[name] = None
-            elif (shape := op.patterns[name].filled(told, literal)) is not None:
+            elif (shape := op.patterns[name].filled(solution, literal)) is not None:
                 specs[name] = TensorSpec(shape, argument.dtype or fill)
-        call = made(op, main, specs, self.options, attributes)
-        call.solution.complete(told)
+        call = call_with(op, main, specs, self.options, attributes)
+        call.solution.complete(solution)
         self._add_unseen([name for name, spec in specs.items() if spec is not None and name not in known], call)
         return call
 
-    def _told(self, attributes: dict[str, int | float], known: Mapping[str, TensorSpec | None]) -> Solution:
-        """All that dims, attributes and tensors say about sizes, dims first."""
+    def _solution(self, attributes: dict[str, int | float], known: Mapping[str, TensorSpec | None]) -> Solution:
+        """Return the sizes that dims, attributes and tensors give, dims first."""
         op = self.op
         folds = [n for n in op.dimensions if any(n in p.folded for p in op.patterns.values())]
         given = Solution(split=split_of(op, attributes), stated=set(self.dims))
-        alone = learned(op, known, Solution(split=given.split))
+        of_tensors = learned(op, known, Solution(split=given.split))
         for name, value in self.dims.items():
             if name in op.dimensions:
                 given.bind(name, value)
-            if name in folds and alone.sizes.get(name) != value:
+            if name in folds and of_tensors.sizes.get(name) != value:
                 given.folds[name] = (value,)
         for a in op.attributes:
             if a.dim and a.name in attributes:
@@ -246,19 +246,19 @@ class _Reader:
         return given
 
     def _add_unseen(self, filled: Iterable[str], call: Call) -> None:
-        """Add to the problems every size that the call has another value for, unless a tensor that it filled shows it.
+        """Add to the problems every size that the call contradicts, unless one of the `filled` tensors shows it.
 
-        Where one does, the rule about its shape is broken; where all tensors were given, nothing else would tell.
+        A filled tensor that shows it breaks the rule about its shape; without one, no rule would notice.
         """
         patterns = [self.op.patterns[name] for name in filled]
         for name, value in self.dims.items():
-            size, there = self.op.sizes[name], size_of(call, name)
-            shown = any(size in p.axes or (name in self.op.dimensions and name in p.names()) for p in patterns)
-            if there is not None and there != value and not shown:
-                self.problems.append(f"{name} is {value}, but the given shapes make it {there}")
+            size, actual = self.op.sizes[name], size_of(call, name)
+            visible = any(size in p.axes or (name in self.op.dimensions and name in p.names()) for p in patterns)
+            if actual is not None and actual != value and not visible:
+                self.problems.append(f"{name} is {value}, but the given shapes make it {actual}")
 
     def _chosen(self, argument: Argument) -> bool:
-        """Whether a tensor that was not mentioned is there: an output as its group's inputs, an input as the option."""
+        """Return True if a tensor without input is given: an output as its group's inputs, an input as the option."""
         default = next(o.default for o in self.op.options if o.name == argument.option)
         chosen = self.options.get(argument.option, default)
         inputs = [t.name for t in self.op.members(argument.option) if t.role == INPUT]
@@ -268,7 +268,7 @@ class _Reader:
 
 
 def _main_dtype(reader: _Reader, dtype: str | None) -> str:
-    """The operator's own dtype: the lead's; without dims another tensor's; else what was given or the default."""
+    """Return the dtype of the call: the lead's; without dims another tensor's; else `dtype` or the default."""
     op, tensors = reader.op, reader.tensors
     default = op.dtype
     try:
@@ -276,14 +276,14 @@ def _main_dtype(reader: _Reader, dtype: str | None) -> str:
     except BadInput as error:
         reader.problems += error.problems
     names = [op.lead] if reader.dims else op.reading_order()
-    own = (value[1] for name in names if (value := tensors.get(name)) and not op.arguments[name].dtype)
-    return next((kind for kind in own if kind), default)
+    stated = (value[1] for name in names if (value := tensors.get(name)) and not op.arguments[name].dtype)
+    return next((kind for kind in stated if kind), default)
 
 
 def _name(op: Operator, key: str) -> str | None:
-    """The operator's word for `key`: itself, the vendor's longer name of a tensor, or a tensor's name in snake case."""
-    own = {*op.arguments, *op.sizes, *(o.name for o in op.options), *(a.name for a in op.attributes)}
-    return key if key in own else tensor_named(op, key) or attribute_named(op, key)
+    """Return the operator's name for `key`: itself, or that of another name of it; None for an unknown key."""
+    names = {*op.arguments, *op.sizes, *(o.name for o in op.options), *(a.name for a in op.attributes)}
+    return key if key in names else tensor_named(op, key) or attribute_named(op, key)
 
 
 def _unknown(op: Operator, key: str) -> str:
@@ -293,7 +293,7 @@ def _unknown(op: Operator, key: str) -> str:
 
 
 def _value(op: Operator, name: str, text: str) -> Any:
-    """What the text after the equals sign means for a key; raises BadInput."""
+    """Return the value of the text after the equals sign. Raises BadInput."""
     word = text.strip()
     lower = word.lower()
     option = name in {o.name for o in op.options}
@@ -318,23 +318,23 @@ def _value(op: Operator, name: str, text: str) -> Any:
 
 
 def _words(op: Operator, option: str) -> tuple[str, ...]:
-    """The two words of an option."""
+    """Return the two words of an option."""
     return next(o.words for o in op.options if o.name == option) or ("true", "false")
 
 
 def _choice(op: Operator, name: str, value: Any) -> Any:
-    """Whether an option is on, where `value` is one of its words or the number that one is; any other as it is."""
+    """Return True or False for a word of the option or its number, any other value unchanged."""
     words = next((o.words for o in op.options if o.name == name), ())
     word = str(value) if isinstance(value, str | int) else ""
     return words.index(word) == 1 if word in words else value
 
 
 def _spec(name: str, word: str, others: str) -> Any:
-    """The shape that a word writes, with its dtype if it has one."""
+    """Return the shape that a word writes, with its dtype if it has one. Raises BadInput."""
     sizes, _, dtype = word.partition(":")
     try:
         shape = shape_of(sizes)
     except ValueError:
-        wrong = f"{name}={word} is not {others}none or a shape such as 2x4x6 or 2x4x6:bfloat16"
-        raise BadInput(name, [wrong]) from None
+        problem = f"{name}={word} is not {others}none or a shape such as 2x4x6 or 2x4x6:bfloat16"
+        raise BadInput(name, [problem]) from None
     return TensorSpec(shape, dtype) if dtype else shape

@@ -1,7 +1,7 @@
-"""A file of buffers: the buffers that a kernel keeps on chip, in numbers and named sizes.
+"""Files of buffers: the buffers that a kernel keeps on chip, in numbers and named sizes.
 
     name = "row sum"
-    counted_from = "size"             # the whole memory, as a compiler counts it; else what the platform shows of it
+    counted_from = "size"             # all of the memory, as a compiler counts; else the part that the platform shows
 
     [sizes]
     N = 8192                          # a number is a default, which `--set N=...` replaces
@@ -30,11 +30,11 @@
 
     [grid]
     programs = "ceil(N/BLOCK)"
-    max = 65535                       # what a launch takes at most
+    max = 65535                       # the most programs of a launch
 
-A row is padded to 32 bytes and a buffer to the memory's alignment; `pitch` [elements] states the row by hand, `align`
-[bytes] stands in place of both. A buffer can state `bytes` in place of dtype and shape, and a `phase`, if it does not
-live all the time: what different phases use may lie in the same place.
+A row is padded to 32 bytes and a buffer to the memory's alignment; `pitch` [elements] states the row, `align`
+[bytes] replaces both steps. A buffer can state `bytes` in place of dtype and shape, and a `phase`, if it does not
+live all the time: buffers of different phases may share addresses.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from pydantic import (
 
 from tilesim.chip.tables import Count, CountOrZero, Frozen
 from tilesim.errors import BadInput, did_you_mean
+from tilesim.files import read_text
 from tilesim.operators.formula import formula
 from tilesim.operators.operator import CAUTION_BYTES
 from tilesim.program.dtypes import dtype_named
@@ -68,7 +69,7 @@ LEAST_SLOTS: Final = 1
 
 
 def _written(value: object, info: ValidationInfo) -> object:
-    """A formula as text, from a number or a text; raises ValueError for what is none, whatever the sizes are."""
+    """Return a formula as text, from a number or a text. Raises ValueError for any other value and unknown names."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f'is {value!r}, must be a whole number or a formula such as "2*H"')  # noqa: TRY004  (pydantic's)
     try:
@@ -85,14 +86,14 @@ def _written(value: object, info: ValidationInfo) -> object:
 
 
 def _at_least(least: int) -> AfterValidator:
-    """Raises ValueError for a formula without names that is less; where it has names, it depends on the sizes."""
+    """Return the check that a formula without names is at least `least`; one with names depends on the sizes."""
 
-    def checked(text: str) -> str:
+    def check(text: str) -> str:
         if not formula(text).names and formula(text).value({}) < least:
             raise ValueError(f"is {text}, must be at least {least}")
         return text
 
-    return AfterValidator(checked)
+    return AfterValidator(check)
 
 
 def _canonical(value: object) -> object:
@@ -105,7 +106,7 @@ def _canonical(value: object) -> object:
 
 
 def _sized(value: object) -> object:
-    """A size as a table, from a number or a text; raises ValueError for anything else."""
+    """Return a size as a table, from a number or a text. Raises ValueError for a number that is not whole."""
     if isinstance(value, int | float | bool) and type(value) is not int:
         raise ValueError(f"is {value!r}, must be a whole number, a formula or a table")
     return {"default": value} if isinstance(value, int) else {"formula": value} if isinstance(value, str) else value
@@ -114,11 +115,11 @@ def _sized(value: object) -> object:
 Written = Annotated[str, BeforeValidator(_written)]
 """A whole number or a formula."""
 Extent = Annotated[Written, _at_least(0)]
-"""One that is no less than 0."""
+"""A formula that is at least 0."""
 Dtype = Annotated[str, BeforeValidator(_canonical)]
 """A dtype by any of its names."""
 _SIZES: Final = "sizes"
-"""The key of a validation's context under which the names of all sizes are."""
+"""Key of the names of all sizes in the context of a validation."""
 Space = Literal["ub", "l1", "l0a", "l0b", "l0c"]
 """A memory of one core."""
 
@@ -127,24 +128,24 @@ class NamedSize(Frozen):
     """A named size [elements]: given with a default, or computed by a formula."""
 
     default: int | None = None
-    """Its value where none is given."""
+    """Its value if none is given."""
     formula: Written | None = None
     """The formula by which it follows from other sizes."""
     least: CountOrZero = 1
-    """It is at least this."""
+    """Its least value."""
     most: Count | None = None
-    """It is at most this."""
+    """Its largest value."""
     multiple_of: Count = 1
-    """It is a multiple of this."""
+    """A divisor of its values."""
     power_of_two: bool = False
-    """It is a power of two."""
+    """True if its values are powers of two."""
     about: str = ""
     """Its purpose."""
 
     @model_validator(mode="after")
     def _given_or_computed(self) -> Self:
         if self.formula is not None and (self.default is not None or self.power_of_two):
-            raise ValueError("has a formula, so that it takes no default and no power_of_two")
+            raise ValueError("has a formula; default and power_of_two do not apply")
         return self
 
 
@@ -154,15 +155,15 @@ class OneBuffer(Frozen):
     memory: Space = "ub"
     """The memory that it lies in."""
     dtype: Dtype | None = None
-    """Of its elements; the file's where it is not stated."""
+    """Dtype of its elements; the file's if it is not stated."""
     shape: list[Extent] | None = None
-    """[elements]"""
+    """Its shape [elements]."""
     bytes: Extent | None = None
-    """In place of dtype and shape [bytes]."""
+    """Its size in place of dtype and shape [bytes]."""
     slots: Annotated[Written, _at_least(LEAST_SLOTS)] = "1"
     """The number of its slots."""
     pitch: Extent | None = None
-    """The last axis as it is allocated [elements]."""
+    """Allocated size of the last axis [elements]."""
     align: Count | None = None
     """The step that rows and the buffer are rounded up to [bytes]."""
     phase: str = ""
@@ -177,7 +178,7 @@ class OneBuffer(Frozen):
         if self.shape is not None and not self.shape:
             raise ValueError("has an empty shape")
         if self.bytes is not None and (self.pitch is not None or self.dtype is not None):
-            raise ValueError("has bytes, so that dtype and pitch mean nothing")
+            raise ValueError("has bytes; dtype and pitch do not apply")
         return self
 
     def formulas(self) -> dict[str, str]:
@@ -191,9 +192,9 @@ class Kept(Frozen):
     """A part of a memory that is kept back, in bytes or as a share."""
 
     bytes: CountOrZero = 0
-    """[bytes]"""
+    """Its bytes [bytes]."""
     share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of the memory, from 0 to 1."""
+    """Its share of the memory, from 0 to 1."""
     reason: str = ""
     """The reason."""
 
@@ -214,18 +215,18 @@ class Cap(Frozen):
     of: Written
     """The bounded formula."""
     most: Written | None = None
-    """It is at most this."""
+    """Its largest value."""
     least: Written | None = None
-    """It is at least this."""
+    """Its least value."""
     multiple_of: Count = 1
-    """It is a multiple of this."""
+    """A divisor of its values."""
     reason: str = ""
     """The reason."""
 
     @model_validator(mode="after")
     def _bounds_something(self) -> Self:
         if self.most is None and self.least is None and self.multiple_of == 1:
-            raise ValueError("bounds nothing: give it most, least or multiple_of")
+            raise ValueError("has no bound: give most, least or multiple_of")
         return self
 
     def formulas(self) -> dict[str, str]:
@@ -237,7 +238,7 @@ class Grid(Frozen):
     """The number of programs of a launch."""
 
     programs: Written
-    """Their number, the product of all axes."""
+    """The number of programs, the product of all axes."""
     max: Count = GRID_MOST
     """The most that a launch takes."""
 
@@ -252,7 +253,7 @@ class BufferFile(Frozen):
     source: str = ""
     """The source of the buffers."""
     dtype: Dtype = "float32"
-    """Of the buffers that do not state their own."""
+    """Dtype of the buffers that state none."""
     counted_from: Literal["visible", "size"] = "visible"
     """The part of a memory that counts: what the platform shows, or all of it."""
     caution_bytes: CountOrZero = CAUTION_BYTES
@@ -264,9 +265,9 @@ class BufferFile(Frozen):
     reserve: dict[Space, Kept] = Field(default_factory=dict)
     """The parts that are kept back, by memory."""
     fixed: dict[Space, CountOrZero] = Field(default_factory=dict)
-    """Bytes that are in use whatever the sizes, by memory."""
+    """Bytes in use at any sizes, by memory."""
     caps: dict[str, Cap] = Field(default_factory=dict)
-    """Bounds that have nothing to do with memory, by name."""
+    """Bounds on formulas of sizes, by name."""
     grid: Grid | None = None
     """The launch."""
 
@@ -293,12 +294,12 @@ def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferF
         return source
     subject, data = _read(source)
     problems: list[str] = []
-    whole = _in_full({"name": subject.removesuffix(".toml"), **data}, problems)
-    named = whole["sizes"]
+    contents = _completed({"name": subject.removesuffix(".toml"), **data}, problems)
+    named = contents["sizes"]
     context = {_SIZES: tuple(n for n in named if isinstance(n, str))} if isinstance(named, Mapping) else {}
     file = BufferFile()
     try:
-        file = BufferFile.model_validate(whole, context=context)
+        file = BufferFile.model_validate(contents, context=context)
     except ValidationError as error:
         problems += problems_of(error, BufferFile)
     if problems:
@@ -309,35 +310,31 @@ def load_buffers(source: str | Path | Mapping[str, Any] | BufferFile) -> BufferF
 
 
 def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The name of a source in errors, and its data."""
+    """Return the name of a source in errors, and its data."""
     if isinstance(source, Mapping):
         return str(source.get("name", "buffers")), source
-    path = Path(source)
     try:
-        return path.name, tomllib.loads(path.read_text(encoding="utf-8"))
+        return Path(source).name, tomllib.loads(read_text(source))
     except tomllib.TOMLDecodeError as error:
         raise BadInput(str(source), [f"is not TOML: {error}"]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not text in UTF-8"
-        raise BadInput(str(source), [f"cannot be read: {reason}".lower()]) from None
 
 
-def _in_full(data: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """Data with all that it leaves out: a plain reserve is of the unified buffer; without sizes, every name is one."""
-    whole = dict(data)
+def _completed(data: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """Return data in full: a plain reserve is of the unified buffer; without sizes, every name is a size."""
+    contents = dict(data)
     for key in ("buffers", "caps"):
-        if isinstance(whole.get(key), list):
-            whole[key] = _by_name(key, whole[key], problems)
-    if isinstance(whole.get("reserve"), int | str):
-        whole["reserve"] = {"ub": whole["reserve"]}
-    if "sizes" not in whole:
-        parts = [whole.get(key) for key in ("buffers", "caps", "grid")]
-        whole["sizes"] = {name: {} for name in sorted(_names_in(parts))}
-    return whole
+        if isinstance(contents.get(key), list):
+            contents[key] = _by_name(key, contents[key], problems)
+    if isinstance(contents.get("reserve"), int | str):
+        contents["reserve"] = {"ub": contents["reserve"]}
+    if "sizes" not in contents:
+        parts = [contents.get(key) for key in ("buffers", "caps", "grid")]
+        contents["sizes"] = {name: {} for name in sorted(_names_in(parts))}
+    return contents
 
 
 def _by_name(key: str, tables: list[Any], problems: list[str]) -> dict[str, object]:
-    """A list of tables with names, by name; those without a name of their own have their number, and are problems."""
+    """Return tables by name; a table without a name, or with a name in use, has its number and is a problem."""
     by_name: dict[str, object] = {}
     for number, entry in enumerate(tables, 1):
         name = entry.get("name") if isinstance(entry, Mapping) else None
@@ -345,7 +342,7 @@ def _by_name(key: str, tables: list[Any], problems: list[str]) -> dict[str, obje
             problems.append(f"{key}: number {number} has no name")
             name = f"number {number}"
         elif name in by_name:
-            problems.append(f"{key}: {name!r} is there twice")
+            problems.append(f"{key}: {name!r} is given twice")
             name = f"number {number}, {name}"
         by_name[name] = {k: inner for k, inner in entry.items() if k != "name"} if isinstance(entry, Mapping) else entry
     return by_name
@@ -356,7 +353,7 @@ _WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "pro
 
 
 def _names_in(value: object, *, written: bool = False) -> set[str]:
-    """The names in the formulas of data that is not checked yet."""
+    """Return the names in the formulas of unchecked data."""
     if isinstance(value, Mapping):
         return {n for key, part in value.items() for n in _names_in(part, written=written or key in _WRITTEN_KEYS)}
     if isinstance(value, list):

@@ -26,7 +26,7 @@ from tilesim.program.sizes import ONE, Size, align, mod, pow2
 from tilesim.program.units import BLOCK_BYTES
 
 FIXED: Final = "fixed"
-"""The name of the bytes that a file states as such."""
+"""The name of the bytes that a file states as fixed."""
 GRID: Final = "grid"
 """The name of the rule about the number of programs."""
 BYTE: Final = "uint8"
@@ -54,16 +54,16 @@ class ListedBuffer(Buffer):
 
 @dataclass(frozen=True, eq=False)
 class BufferOperator(Operator):
-    """The operator of a file of buffers. `single` names buffers that have one slot, whatever the file says."""
+    """The operator of a file of buffers. `single` names buffers that have one slot, instead of the file's number."""
 
     file: BufferFile = field(default_factory=BufferFile)
     single: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Keep the functions as they are: they refuse sizes of a file, and no author wrote them."""
+        """Keep the functions unchanged: they refuse sizes of a file, and no author wrote them."""
 
     def sizes_of(self, dims: Mapping[str, int]) -> dict[str, int]:
-        """Return every size of the file: those of `dims`, and those that follow. Raises BadInput."""
+        """Return every size of the file: `dims` and the sizes that follow from them. Raises BadInput."""
         return _sizes(self.file, dims)
 
     def programs(self, dims: Mapping[str, int]) -> int | None:
@@ -73,12 +73,12 @@ class BufferOperator(Operator):
 
 
 def buffer_operator(file: BufferFile, single: frozenset[str] = frozenset()) -> BufferOperator:
-    """Return the operator of a file; `single` names buffers that have one slot, whatever the file says."""
+    """Return the operator of a file; `single` names buffers that have one slot, instead of the file's number."""
     names = _expressions(file)
     memories = {buffer.memory for buffer in file.buffers.values()} | set(file.fixed)
 
     def alignments(_: Call, chip: Chip) -> frozenset[tuple[str, int]]:
-        """The bytes that each memory of a chip aligns buffers to."""
+        """Return the bytes to which each memory of a chip aligns buffers."""
         return frozenset((memory, chip.memory.on_chip(memory).align_bytes) for memory in memories)
 
     def kernel(k: Kernel) -> None:
@@ -97,7 +97,7 @@ def buffer_operator(file: BufferFile, single: frozenset[str] = frozenset()) -> B
         dtypes=dict.fromkeys(get_args(Family), dtypes.DTYPES),
         dtype=file.dtype,
         lead="",
-        rules=[replace(rule, status=None) for rule in _rules(file, names)],  # nothing is called that could return one
+        rules=[replace(rule, status=None) for rule in _rules(file, names)],  # a file has no vendor call to return one
         variant=alignments,
         derived_sizes=derived_sizes,
         caution_bytes=file.caution_bytes,
@@ -107,14 +107,14 @@ def buffer_operator(file: BufferFile, single: frozenset[str] = frozenset()) -> B
 
 
 def _dimensions(file: BufferFile) -> Iterator[Dimension]:
-    """The sizes that can be given."""
+    """Yield the sizes without a formula, which are input."""
     for name, size in file.sizes.items():
         if size.formula is None:
             yield Dimension(name, size.least, size.most, size.multiple_of, size.default, size.power_of_two)
 
 
 def _expressions(file: BufferFile) -> dict[str, Size]:
-    """Every size of a file in terms of those that can be given."""
+    """Return every size of a file in terms of its dimensions."""
     names = {dimension.name: dimension.size for dimension in _dimensions(file)}
     for name, size in file.sizes.items():
         if size.formula is not None:
@@ -123,7 +123,7 @@ def _expressions(file: BufferFile) -> dict[str, Size]:
 
 
 def _expression(text: str, names: Mapping[str, Size]) -> Size:
-    """A formula in terms of the sizes that can be given. Raises BadInput where it divides by a number below 1."""
+    """Return a formula in terms of the dimensions. Raises BadInput if it divides by a number below 1."""
     try:
         return formula(text).size.substitute(names)
     except (ValueError, ZeroDivisionError):
@@ -131,7 +131,7 @@ def _expression(text: str, names: Mapping[str, Size]) -> Size:
 
 
 def _sizes(file: BufferFile, dims: Mapping[str, int]) -> dict[str, int]:
-    """Every size of a file at the dims, in the file's order. Raises BadInput with all that have no value."""
+    """Return every size of a file at the dims, in the file's order. Raises BadInput with all that have no value."""
     sizes: dict[str, int] = {}
     problems = []
     for name, size in file.sizes.items():
@@ -148,7 +148,7 @@ def _sizes(file: BufferFile, dims: Mapping[str, int]) -> dict[str, int]:
 
 
 def _checked(file: BufferFile, dims: Mapping[str, int]) -> dict[str, int]:
-    """The sizes that follow from the dims. Raises BadInput with all sizes and buffers that have no value there."""
+    """Return the sizes that follow from the dims. Raises BadInput with all sizes and buffers without a value there."""
     sizes = _sizes(file, dims)
     problems: list[str] = []
     for name, buffer in file.buffers.items():
@@ -176,7 +176,7 @@ def _checked(file: BufferFile, dims: Mapping[str, int]) -> dict[str, int]:
 
 
 def _bounded(file: BufferFile) -> Iterator[tuple[str, str]]:
-    """The formulas of caps and of the grid by their places."""
+    """Yield the formulas of caps and of the grid by their places."""
     for name, cap in file.caps.items():
         yield from ((f"{name}.{key}", text) for key, text in cap.formulas().items())
     if file.grid is not None:
@@ -184,7 +184,7 @@ def _bounded(file: BufferFile) -> Iterator[tuple[str, str]]:
 
 
 def _record(k: Kernel, file: BufferFile, names: Mapping[str, Size], single: frozenset[str]) -> None:
-    """Record the buffers of a file: those of every phase, with those that live all the time."""
+    """Record the buffers of a file: in each phase its buffers and those that live all the time."""
     aligned = dict(cast("frozenset[tuple[str, int]]", k.variant))
     k.whole_memories = tuple(aligned) if file.counted_from == "size" else ()
     for memory, kept in file.reserve.items():
@@ -199,15 +199,15 @@ def _record(k: Kernel, file: BufferFile, names: Mapping[str, Size], single: froz
         buffers.append(("", ListedBuffer(FIXED, memory, shape, shape, BYTE, stated_bytes=shape[0])))
     for phase in dict.fromkeys(phase for phase, _ in buffers if phase) or ("",):
         for core_kind, spaces in SPACES.items():
-            held: list[Buffer] = [buffer for when, buffer in buffers if when in ("", phase) and buffer.space in spaces]
-            if held:
-                k.phases.append(Phase(phase, core_kind, k, buffers=held))
+            members: list[Buffer] = [b for of, b in buffers if of in ("", phase) and b.space in spaces]
+            if members:
+                k.phases.append(Phase(phase, core_kind, k, buffers=members))
 
 
 def _listed(
     name: str, buffer: OneBuffer, names: Mapping[str, Size], dtype: str, aligned: int, *, single: bool
 ) -> ListedBuffer:
-    """A buffer of a file, with the padding of its rows and of the whole."""
+    """Return a buffer of a file, its rows and its bytes padded."""
     size = functools.partial(_expression, names=names)
     step = buffer.align or aligned
     slots = ONE if single else size(buffer.slots)
@@ -220,12 +220,13 @@ def _listed(
     shape = tuple(map(size, buffer.shape))
     pitch = size(buffer.pitch) if buffer.pitch is not None else shape[-1]
     row_bytes = align(pitch * dtypes.itemsize(kind), buffer.align or BLOCK_BYTES)
-    whole = align(math.prod(shape[:-1], start=ONE) * row_bytes, step)
-    return ListedBuffer(name, buffer.memory, shape, (*shape[:-1], pitch), kind, stated_bytes=whole, stated_slots=slots)
+    size_bytes = align(math.prod(shape[:-1], start=ONE) * row_bytes, step)
+    allocated = (*shape[:-1], pitch)
+    return ListedBuffer(name, buffer.memory, shape, allocated, kind, stated_bytes=size_bytes, stated_slots=slots)
 
 
 def _rules(file: BufferFile, names: Mapping[str, Size]) -> Iterator[Rule]:
-    """The bounds of the sizes, the caps and the grid."""
+    """Yield the rules of the sizes, the caps and the grid."""
     for dimension in _dimensions(file):
         value = dimension.size
         yield in_range(dimension, dimension.name)
@@ -253,7 +254,7 @@ def power_rule(dimension: Dimension) -> str:
 
 
 def _cap(name: str, cap: Cap, names: Mapping[str, Size]) -> Rule:
-    """The rule of a bound on a formula."""
+    """Return the rule of a bound on a formula."""
     value = _expression(cap.of, names)
     least, most = (None if text is None else _expression(text, names) for text in (cap.least, cap.most))
     bounds = [
@@ -281,7 +282,7 @@ def _rule(
     expected: Callable[[Mapping[str, int]], str],
     parameter: str = "",
 ) -> Rule:
-    """The rule that a condition holds where the dims are known; it shows the value, and the formula if it has one."""
+    """Return the rule that a condition holds where the dims are known; it shows `text`, if any, and the value."""
 
     def texts(call: Call, _: Chip) -> Texts:
         if len(call.dims) < len(call.operator.dims):

@@ -1,4 +1,4 @@
-"""Document me."""
+"""Calls made from other calls: other dims, other tensors, many sizes at once; and the sizes that a call leaves open."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tilesim.program.sizes import Size, exact
 
 
 def split_of(op: Operator, attributes: Mapping[str, int | float]) -> int | None:
-    """The axis between two folded runs, None if the operator has no such attribute."""
+    """Return the index of the axis between two folded runs; None for an operator without that attribute."""
     return int(attributes[op.split]) if op.split in attributes else None
 
 
 def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
-    """What the attributes alone say about the dims."""
-    found = Solution(split=split_of(op, attributes))
+    """Return the sizes that the attributes alone give."""
+    solution = Solution(split=split_of(op, attributes))
     for attribute in op.attributes:
         if attribute.dim and attribute.name in attributes:
-            found.bind(attribute.dim, int(attributes[attribute.name]))
-    return found
+            solution.bind(attribute.dim, int(attributes[attribute.name]))
+    return solution
 
 
 def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
@@ -41,14 +41,14 @@ def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution
     return into
 
 
-def made(
+def call_with(
     op: Operator,
     main: str,
     specs: Mapping[str, TensorSpec | None],
     options: Mapping[str, bool],
     attributes: Mapping[str, int | float],
 ) -> Call:
-    """The call with these tensors; an option is on as its tensors are there, else as `options` or its default says."""
+    """Return the call with these tensors; an option without tensors is on by `options` or default."""
     ordered = {name: specs[name] for name in op.arguments if name in specs}
     on = {}
     for o in op.options:
@@ -58,7 +58,7 @@ def made(
 
 
 def resized(call: Call, changes: Mapping[str, int]) -> Call:
-    """The call with other dims: every tensor that is not null gets the shape that these tell."""
+    """Return the call with other dims: every tensor that is not null takes the shape that they give."""
     op, old = call.operator, call.solution
     folds = {name: (changes[name],) if name in changes else axes for name, axes in old.folds.items()}
     new = Solution({**old.sizes, **changes}, folds, old.split)
@@ -76,9 +76,9 @@ def resized(call: Call, changes: Mapping[str, int]) -> Call:
 
 
 def facts_of_sizes(call: Call, chip: Chip, sizes: Mapping[str, Any]) -> Facts:
-    """The facts of the calls with other dims, arrays of one shape: a condition holds for all of them at once.
+    """Return the facts of calls with other dims, arrays of one shape: a condition is evaluated for all of them at once.
 
-    Every tensor that is not null has the shape that these tell, as of `resized`.
+    Every tensor that is not null has the shape that these dims give, as of `resized`.
     """
     op = call.operator
     dims = {**call.dims, **sizes}
@@ -97,7 +97,7 @@ def facts_of_sizes(call: Call, chip: Chip, sizes: Mapping[str, Any]) -> Facts:
 
 
 def size_of(call: Call, name: str) -> int | None:
-    """The size [elements] of a dim, or of a product of dims such as D, in a call; None where nothing tells it."""
+    """Return the size [elements] of a dim, or of a product of dims such as D, in a call; None if it is unknown."""
     size, dims = call.operator.sizes[name], call.dims
     if size.names() <= dims.keys():
         return int(size.bind(dims))
@@ -109,19 +109,19 @@ def size_of(call: Call, name: str) -> int | None:
 
 
 def retensored(call: Call, tensors: Mapping[str, TensorSpec | None]) -> Call:
-    """The call with other tensors in the place of some."""
+    """Return the call with other tensors in the place of some."""
     lead = tensors.get(call.operator.lead)
-    return made(
+    return call_with(
         call.operator, lead.dtype if lead else call.dtype, {**call.specs, **tensors}, call.options, call.attributes
     )
 
 
 PLACES = 2
-"""As many tensors are named as places for a size."""
+"""The most tensors that a line names as places for a size."""
 
 
 def unknown_sizes(call: Call) -> list[str]:
-    """One line for every dim that nothing tells; dims that follow from each other are one line.
+    """Return one line for every unknown dim; dims that follow from each other share a line.
 
     >>> from tilesim.operators.binding import bind
     >>> from tilesim.ops import load_operator
@@ -130,18 +130,18 @@ def unknown_sizes(call: Call) -> list[str]:
     """
     op, known = call.operator, set(call.dims)
     shaped = [axis for name, spec in call.specs.items() if spec is not None for axis in _axes(op, name)]
-    found = []
+    lines = []
     for name in op.dimensions:
         if name in known:
             continue
         together = _with_what_follows({*known, name}, shaped) - known
         names = [n for n in op.dimensions if n in together]
         keys = [f"{n}=..." for n in (*names, *(a.name for a in op.attributes if a.dim in together))]
-        places = [t for t in op.arguments if t not in call.specs and _tells(_axes(op, t), known, together, shaped)]
+        places = [t for t in op.arguments if t not in call.specs and _gives(_axes(op, t), known, together, shaped)]
         give = ", ".join(keys) + (f" or the shape of {' or '.join(places[:PLACES])}" if places else "")
-        found.append(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing: give {_one_of(names)}{give}")
+        lines.append(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing: give {_one_of(names)}{give}")
         known |= together
-    return found
+    return lines
 
 
 def _one_of(names: list[str]) -> str:
@@ -149,32 +149,32 @@ def _one_of(names: list[str]) -> str:
 
 
 def _axes(op: Operator, tensor: str) -> list[frozenset[str]]:
-    """The names in every axis of the declared shape of a tensor."""
+    """Return the names in every axis of the declared shape of a tensor."""
     return [axis.names() if isinstance(axis, Size) else frozenset((axis,)) for axis in op.patterns[tensor].axes]
 
 
 def _with_what_follows(known: set[str], shaped: Iterable[frozenset[str]]) -> set[str]:
-    """`known` with every name that is the only unknown one of an axis whose length is known."""
-    while alone := set(_alone(shaped, known)):
-        known = known | alone
+    """Return `known` with every name that is the only unknown one of an axis of known length."""
+    while solved := set(_solvable(shaped, known)):
+        known = known | solved
     return known
 
 
-def _alone(axes: Iterable[frozenset[str]], known: set[str]) -> Iterator[str]:
-    """The only unknown name of every axis that has one."""
+def _solvable(axes: Iterable[frozenset[str]], known: set[str]) -> Iterator[str]:
+    """Yield the unknown name of every axis that has exactly one."""
     for axis in axes:
         if len(unknown := axis - known) == 1:
             yield from unknown
 
 
-def _tells(axes: Iterable[frozenset[str]], known: set[str], wanted: set[str], shaped: Iterable[frozenset[str]]) -> bool:
-    """Whether a tensor with these axes would tell a name that is wanted, by an axis that no other tensor has told."""
-    told = set(shaped)
-    return bool(wanted & set(_alone((axis for axis in axes if axis not in told), known)))
+def _gives(axes: Iterable[frozenset[str]], known: set[str], wanted: set[str], shaped: Iterable[frozenset[str]]) -> bool:
+    """Return True if the shape of a tensor would give a wanted name, by an axis that no tensor of known shape has."""
+    known_axes = set(shaped)
+    return bool(wanted & set(_solvable((axis for axis in axes if axis not in known_axes), known)))
 
 
 def nonempty_call(call: Call) -> Call:
-    """The call with no dim below its least or, where the kernel computes, below 1."""
+    """Return the call with no dim below its least or, if the kernel computes, below 1."""
     least = {d.name: max(d.least, 1 if call.operator.has_instructions else 0) for d in call.operator.dims}
     changes = {name: least[name] for name, value in call.dims.items() if value < least[name]}
     return resized(call, changes) if changes else call

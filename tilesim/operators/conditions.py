@@ -1,8 +1,8 @@
 """Conditions over named facts: comparisons of Sizes, words, flags and shapes, joined by and, or, not.
 
 A condition is data: it is evaluated for one set of facts or for arrays of sizes at once, and printed as source text.
-Facts may be unknown: their names are missing. What compares an unknown fact raises KeyError, so a condition asks first,
-`unless_known(...) | ...`: terms are evaluated in order, and only as far as they decide.
+Facts may be unknown: their names are missing. A comparison of an unknown fact raises KeyError, so a condition
+begins with `unless_known(...) | ...`: terms are evaluated in order, and only as far as they decide.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class Fact(NamedTuple):
 
 
 class Condition(ABC):
-    """What holds or does not for some facts."""
+    """A statement about facts that holds or does not hold."""
 
     @abstractmethod
     def holds(self, env: Env) -> Any:
-        """Return whether it holds [bool, or an array of them].
+        """Return True if it holds [bool, or an array of them].
 
         Facts of `env` are ints, bools, words and tuples of ints; arrays of sizes have one shape.
         """
 
     @abstractmethod
     def facts(self) -> Iterator[Fact]:
-        """Yield the facts in it, in order, each as often as it occurs."""
+        """Yield the facts in it in order, once for each occurrence."""
 
     def __and__(self, other: Condition) -> Condition:
         return all_of(self, other)
@@ -66,14 +66,14 @@ class Condition(ABC):
 
 @dataclass(frozen=True)
 class Comparison(Condition):
-    """left <= right, or left == right."""
+    """The condition left <= right, or left == right."""
 
     left: Size
     sign: str
     right: Size
 
     def holds(self, env: Env) -> Any:
-        """Return whether it holds."""
+        """Return True if it holds."""
         left, right = self.left.bind(env), self.right.bind(env)
         if not (isinstance(left, int) and isinstance(right, int)):
             env = exact(env, self.left, self.right)
@@ -91,12 +91,12 @@ class Comparison(Condition):
 
 @dataclass(frozen=True)
 class AllOf(Condition):
-    """Every term holds; there may be none."""
+    """The condition that every term holds; true without terms."""
 
     terms: tuple[Condition, ...]
 
     def holds(self, env: Env) -> Any:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return _until(False, self.terms, env)
 
     def facts(self) -> Iterator[Fact]:
@@ -110,12 +110,12 @@ class AllOf(Condition):
 
 @dataclass(frozen=True)
 class AnyOf(Condition):
-    """At least one term holds."""
+    """The condition that at least one term holds; false without terms."""
 
     terms: tuple[Condition, ...]
 
     def holds(self, env: Env) -> Any:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return _until(True, self.terms, env)
 
     def facts(self) -> Iterator[Fact]:
@@ -129,12 +129,12 @@ class AnyOf(Condition):
 
 @dataclass(frozen=True)
 class Not(Condition):
-    """Its term does not hold."""
+    """The condition that its term does not hold."""
 
     term: Condition
 
     def holds(self, env: Env) -> Any:
-        """Return whether it holds."""
+        """Return True if it holds."""
         result = self.term.holds(env)
         return np.logical_not(result) if isinstance(result, np.ndarray) else not result
 
@@ -148,12 +148,12 @@ class Not(Condition):
 
 @dataclass(frozen=True)
 class Known(Condition):
-    """A fact has a value."""
+    """The condition that a fact has a value."""
 
     fact: Fact
 
     def holds(self, env: Env) -> bool:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return self.fact.name in env
 
     def facts(self) -> Iterator[Fact]:
@@ -166,12 +166,12 @@ class Known(Condition):
 
 @dataclass(frozen=True)
 class Flag(Condition):
-    """A flag is set."""
+    """The condition that a flag is set."""
 
     name: str
 
     def holds(self, env: Env) -> bool:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return bool(env[self.name])
 
     def facts(self) -> Iterator[Fact]:
@@ -184,13 +184,13 @@ class Flag(Condition):
 
 @dataclass(frozen=True)
 class OneOf(Condition):
-    """A word is one of some words."""
+    """The condition that a word is one of some words."""
 
     name: str
     words: tuple[str, ...]
 
     def holds(self, env: Env) -> bool:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return arithmetic.one_of(env[self.name], self.words)
 
     def facts(self) -> Iterator[Fact]:
@@ -203,17 +203,17 @@ class OneOf(Condition):
 
 @dataclass(frozen=True)
 class SameWord(Condition):
-    """Two words are the same."""
+    """The condition that two words are the same."""
 
     name: str
     other: str
 
     def holds(self, env: Env) -> bool:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return bool(env[self.name] == env[self.other])
 
     def facts(self) -> Iterator[Fact]:
-        """Yield both."""
+        """Yield the facts of both words."""
         yield Fact(self.name, Kind.WORD)
         yield Fact(self.other, Kind.WORD)
 
@@ -223,13 +223,13 @@ class SameWord(Condition):
 
 @dataclass(frozen=True)
 class SameShape(Condition):
-    """A shape is made of some sizes and shapes, one after the other."""
+    """The condition that a shape is some sizes and shapes one after the other."""
 
     shape: Shape
     parts: tuple[Size | Shape, ...]
 
     def holds(self, env: Env) -> Any:
-        """Return whether it holds."""
+        """Return True if it holds."""
         env = exact(env, *(part for part in self.parts if isinstance(part, Size)))
         parts = [part.bind(env) if isinstance(part, Shape) else (part.bind(env),) for part in self.parts]
         return arithmetic.same_shape(self.shape.bind(env), parts)
@@ -245,17 +245,17 @@ class SameShape(Condition):
 
 @dataclass(frozen=True)
 class Broadcastable(Condition):
-    """Two shapes broadcast to each other."""
+    """The condition that two shapes broadcast to each other."""
 
     first: Shape
     second: Shape
 
     def holds(self, env: Env) -> Any:
-        """Return whether it holds."""
+        """Return True if it holds."""
         return arithmetic.broadcastable(self.first.bind(env), self.second.bind(env))
 
     def facts(self) -> Iterator[Fact]:
-        """Yield both."""
+        """Yield the facts of both words."""
         yield from facts_of(self.first)
         yield from facts_of(self.second)
 
@@ -264,44 +264,44 @@ class Broadcastable(Condition):
 
 
 def at_most(left: Size | int, right: Size | int) -> Condition:
-    """left <= right."""
+    """Return the condition left <= right."""
     return Comparison(Size.of(left), "<=", Size.of(right))
 
 
 def less(left: Size | int, right: Size | int) -> Condition:
-    """left < right."""
+    """Return the condition left < right."""
     return at_most(Size.of(left) + 1, right)
 
 
 def equal(left: Size | int, right: Size | int) -> Condition:
-    """left == right."""
+    """Return the condition left == right."""
     return Comparison(Size.of(left), "==", Size.of(right))
 
 
 def within(least: Size | int, x: Size | int, most: Size | int) -> Condition:
-    """least <= x <= most."""
+    """Return the condition least <= x <= most."""
     return at_most(least, x) & at_most(x, most)
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """Every condition holds."""
+    """Return the condition that every condition holds."""
     terms = [term for c in conditions for term in (c.terms if isinstance(c, AllOf) else (c,))]
     return terms[0] if len(terms) == 1 else AllOf(tuple(terms))
 
 
 def any_of(*conditions: Condition) -> Condition:
-    """At least one condition holds."""
+    """Return the condition that at least one condition holds."""
     terms = [term for c in conditions for term in (c.terms if isinstance(c, AnyOf) else (c,))]
     return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
 
 
 def unless_known(*facts: Fact) -> Condition:
-    """A fact is unknown."""
+    """Return the condition that at least one fact is unknown."""
     return any_of(*(~Known(fact) for fact in facts))
 
 
 def facts_of(expression: Condition | Size | Shape | Scalar) -> Iterator[Fact]:
-    """Yield the facts in an expression, in order, each as often as it occurs."""
+    """Yield the facts in an expression in order, once for each occurrence."""
     if isinstance(expression, Condition):
         yield from expression.facts()
     elif isinstance(expression, Shape):
@@ -338,7 +338,7 @@ def _until(decisive: bool, terms: Sequence[Condition], env: Env) -> Any:
 
 
 def _narrowed(env: Env, term: Condition, chosen: Any) -> dict[str, Any]:
-    """The facts of a term, of arrays the chosen elements only."""
+    """Return the facts of a term, of arrays the chosen elements only."""
     narrowed = {}
     for fact in term.facts():
         with contextlib.suppress(KeyError):

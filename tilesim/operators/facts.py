@@ -1,7 +1,7 @@
-"""The facts of a call on a chip that conditions speak of, and the names they have.
+"""The facts of a call on a chip that conditions compare, and their names.
 
-A dim or an attribute is a number under its own name and an option a flag; "x.shape", "x.dtype" and "x.null" are of a
-tensor, "X.axes" is the run of axes behind a folded name. A parameter of the chip has its key as the name.
+A dim or an attribute is a number under its own name and an option a flag; "x.shape", "x.dtype" and "x.null" belong to
+a tensor, "X.axes" is the run of axes behind a folded name. The name of a parameter of the chip is its key.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ FAMILY: Final = "chip.family"
 DTYPE: Final = "dtype"
 """The word for the dtype of the call."""
 VISIBLE_UB_BYTES: Final = dim("memory.ub.size_bytes") - dim("memory.ub.reserved_bytes")
+"""Bytes of the unified buffer that the platform shows."""
 
 
 def shape_of(tensor: str) -> Shape:
-    """The shape of a tensor; unknown for a null tensor."""
+    """Return the shape of a tensor; unknown for a null tensor."""
     return Shape(f"{tensor}.shape")
 
 
 def dtype_of(tensor: str) -> str:
-    """The word for the dtype of a tensor; unknown for a null tensor."""
+    """Return the word for the dtype of a tensor; unknown for a null tensor."""
     return f"{tensor}.dtype"
 
 
 def axes_of(folded: str) -> Shape:
-    """The axes behind the name of a folded run."""
+    """Return the axes behind the name of a folded run."""
     return Shape(f"{folded}.axes")
 
 
 def null(tensor: str) -> Flag:
-    """The condition that null is given for a tensor."""
+    """Return the condition that null is given for a tensor."""
     return Flag(f"{tensor}.null")
 
 
 def absent(*tensors: str) -> Condition:
-    """The condition that a tensor is null, or that nothing tells its shape."""
+    """Return the condition that a tensor is null or of unknown shape."""
     return unless_known(*(Fact(shape_of(tensor).name, Kind.SHAPE) for tensor in tensors))
 
 
 def unknown(*numbers: str) -> Condition:
-    """The condition that nothing tells a dim or an attribute."""
+    """Return the condition that a dim or an attribute is unknown."""
     return unless_known(*(Fact(number, Kind.NUMBER) for number in numbers))
 
 
 class Facts(dict[str, Any]):
-    """The facts of a call and of its chip by name; parameters of the chip are looked up when they are asked for."""
+    """The facts of a call and of its chip by name; parameters of the chip are looked up on first use."""
 
     def __init__(self, facts: Mapping[str, Any], chip: Chip) -> None:
         super().__init__(facts)

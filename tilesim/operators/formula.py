@@ -1,4 +1,4 @@
-"""Formulas for sizes in a file, such as "2*H" or "ceil(N/BLOCK)", read as the sizes that kernels compute with."""
+"""Formulas for sizes in a file, such as "2*H" or "ceil(N/BLOCK)", as the Sizes of kernels."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Ratio:
 
 
 def _ratio(top: Size, bottom: Size) -> _Ratio:
-    """The quotient in lowest terms, as far as numbers go, a number at the bottom positive."""
+    """Return the quotient, its whole coefficients in lowest terms, a constant denominator positive."""
     n = bottom.constant
     if n == 0:
         raise ZeroDivisionError
@@ -71,12 +71,12 @@ def _ratio(top: Size, bottom: Size) -> _Ratio:
 
 
 def _extreme(choose: Callable[..., Size], ratios: tuple[_Ratio, ...]) -> _Ratio:
-    """The largest or smallest of some numbers, brought to one positive bottom."""
+    """Return the largest or smallest of some numbers, over one positive denominator."""
     positive = [r if (r.bottom.constant or 0) > 0 else _Ratio(r.top * r.bottom, r.bottom * r.bottom) for r in ratios]
     bottoms = list(dict.fromkeys(r.bottom for r in positive))
-    whole = math.prod(bottoms, start=ONE)
+    common = math.prod(bottoms, start=ONE)
     others = {bottom: math.prod((b for b in bottoms if b != bottom), start=ONE) for bottom in bottoms}
-    return _ratio(choose(*(r.top * others[r.bottom] for r in positive)), whole)
+    return _ratio(choose(*(r.top * others[r.bottom] for r in positive)), common)
 
 
 FUNCTIONS: Final[Mapping[str, tuple[int | None, Callable[..., _Ratio]]]] = {
@@ -101,7 +101,7 @@ OPERATORS: Final[Mapping[type[ast.operator], Callable[[_Ratio, _Ratio], _Ratio]]
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
-"""The operators between two numbers; a quotient that is left over must be whole in the end."""
+"""The operators between two numbers; the value of a formula must be whole, its parts may be fractions."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ class Formula:
 
     @property
     def size(self) -> Size:
-        """The number as kernels compute with it, rounded down where it is not whole."""
+        """The number as a Size of kernels, rounded down if it is not whole."""
         return floor_div(self.top, self.bottom)
 
     def value(self, sizes: Mapping[str, int]) -> int:
-        """Return its value with the sizes. Raises BadInput where that is no whole number."""
+        """Return its value with the sizes. Raises BadInput for a value that is not a whole number."""
         try:
             value = Fraction(self.top.bind(sizes), self.bottom.bind(sizes))
         except ZeroDivisionError:
@@ -136,7 +136,7 @@ class Formula:
 
 @functools.lru_cache(maxsize=1024)
 def formula(text: str) -> Formula:
-    """Return the formula that `text` writes. Raises BadInput for a text that is none."""
+    """Return the formula that `text` writes. Raises BadInput for any other text."""
     if len(text) > MOST_CHARACTERS:
         raise BadInput("formula", [f"has {len(text)} characters, at most {MOST_CHARACTERS}"])
     try:
@@ -152,7 +152,7 @@ def formula(text: str) -> Formula:
 
 
 def _read(node: ast.expr, names: set[str]) -> _Ratio:
-    """Return the number that a node writes, and collect the names. Raises BadInput for a node that writes none."""
+    """Return the number that a node writes, and collect the names. Raises BadInput for an unsupported node."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return _Ratio(Size.of(node.value))
     if isinstance(node, ast.Name):
@@ -165,8 +165,8 @@ def _read(node: ast.expr, names: set[str]) -> _Ratio:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         meaning = _function(node.func.id, len(node.args))
         return meaning(*(_read(argument, names) for argument in node.args))
-    shown = ast.unparse(node)
-    raise BadInput("formula", [f"{shown!r} is not possible; there are + - * / // %, {', '.join(FUNCTIONS)}"])
+    functions = ", ".join(FUNCTIONS)
+    raise BadInput("formula", [f"{ast.unparse(node)!r} is not supported; there are + - * / // %, {functions}"])
 
 
 def _function(name: str, count: int) -> Callable[..., _Ratio]:

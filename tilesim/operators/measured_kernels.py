@@ -12,13 +12,13 @@ from tilesim.program.dtypes import dtype_named
 
 
 class Unmapped(TilesimError):
-    """A measured kernel that is no call of an operator, with the reason."""
+    """The reason why a measured kernel is not a call of an operator."""
 
 
 def call_of_shapes(op: Operator, row: KernelRow, *, operands: int | None = None) -> KernelCall:
     """Return the call whose lead has the shape of the row's first input; operands that broadcast each have their own.
 
-    The first `operands` inputs have one dtype; by default there are as many as the operator has inputs of its dtype.
+    The first `operands` inputs have one dtype; the default is the number of the operator's inputs of its dtype.
     Raises Unmapped.
     """
     if not row.inputs or not row.dtypes:
@@ -37,7 +37,7 @@ def call_of_shapes(op: Operator, row: KernelRow, *, operands: int | None = None)
 
 
 def _common_dtype(written: Sequence[str]) -> str:
-    """The dtype of all operands, by its canonical name. Raises Unmapped for an unknown one and for several."""
+    """Return the canonical name of the dtype of all operands. Raises Unmapped for an unknown one and for several."""
     dtypes: dict[str, None] = {}
     for word in written:
         try:
@@ -50,7 +50,7 @@ def _common_dtype(written: Sequence[str]) -> str:
 
 
 def _broadcast_operands(op: Operator, row: KernelRow) -> dict[str, Any]:
-    """The shapes of the two operands that broadcast, if the operator has them; a dtype without a shape is a scalar."""
+    """Return the shapes of the two operands that broadcast, if any; a dtype without a shape is a scalar."""
     names = [t.name for t in op.tensors if t.role == INPUT and op.patterns[t.name].spread]
     if not names:
         return {}
@@ -63,7 +63,7 @@ def _broadcast_operands(op: Operator, row: KernelRow) -> dict[str, Any]:
 
 
 def _split_axis(op: Operator, row: KernelRow) -> int:
-    """The axis that the row states, else the only one that the result halves, else the last."""
+    """Return the axis that the row states, else the only one that the result halves, else the last."""
     if op.split in row.attributes:
         return int(row.attributes[op.split])
     halved: list[int] = []

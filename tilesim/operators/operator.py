@@ -1,7 +1,7 @@
 """An operator: its tensors, dims, options, attributes, products and rules as its document states them, and its kernel.
 
-An operator is one Operator in one file. A Call is an operator with everything that one check or plan needs to know:
-sizes, dtypes, options, attributes. `Operator.record` runs the kernel function once and keeps what it recorded.
+An operator is one Operator in one file. A Call is an operator with all that one check or plan needs: sizes, dtypes,
+options, attributes. `Operator.record` runs the kernel function once and keeps the record.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from tilesim.program.sizes import ONE, Size, dim
 INPUT: Final = "input"
 OUTPUT: Final = "output"
 CAUTION_BYTES: Final = 256
-"""The slack below which a memory that suffices is near enough to the edge to say so."""
+"""The slack below which a call that fits is a caution [bytes]."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A named size [elements] and what its document allows: `least` to `most`, a multiple of `multiple_of`."""
+    """A named size [elements] and its documented values: `least` to `most`, a multiple of `multiple_of`."""
 
     name: str
     least: int = 1
     most: int | None = None
     multiple_of: int = 1
     default: int | None = None
-    """Its value where none is given."""
+    """Its value if none is given."""
     power_of_two: bool = False
-    """Whether it must be a power of two."""
+    """True if it must be a power of two."""
 
     @property
     def size(self) -> Size:
-        """The size as kernels compute with it."""
+        """The Size of kernels."""
         return dim(self.name, self.multiple_of)
 
 
@@ -60,27 +60,27 @@ class Argument:
     option: str = ""
     """The option that it belongs to: given with it, null without it."""
     alias: str = ""
-    """What the vendor's interface calls it, where that is another name."""
+    """Its name in the vendor's interface, if that differs."""
     contiguous: bool = False
-    """Whether the document takes it without gaps only."""
+    """True if the document requires it without gaps."""
     fan_in: str = ""
     """Of a weight, the dim that products with it sum over: random values are divided by its root."""
     others: tuple[str, ...] = ()
     """Dtypes that it may have in place of the operator's own."""
     positive: bool = False
-    """Whether values below 0 mean nothing, as of a mean square."""
+    """True if values below 0 have no meaning, as for a mean square."""
     unwanted: tuple[int, ...] | None = None
-    """The shape that stands for null in the vendor's interface, None where none does."""
+    """The shape that stands for null in the vendor's interface; None without one."""
 
 
 def result(name: str, shape: str, **more: Any) -> Argument:
-    """An output tensor; `more` are the other fields of an Argument."""
+    """Return an output tensor; `more` are the other fields of an Argument."""
     return Argument(name, shape, OUTPUT, **more)
 
 
 @dataclass(frozen=True)
 class Option:
-    """A choice that is on or off; tensors that name it are there or not. `words` may name the two, off first."""
+    """A choice that is on or off; tensors that name it are given or null. `words` may name both, off first."""
 
     name: str
     default: bool = True
@@ -106,7 +106,7 @@ class Attribute:
 
 
 class Texts(NamedTuple):
-    """What a rule expects and what is given; `parameter` names the tensor, where the rule is about several."""
+    """The expected and the given value of a rule; `parameter` names the tensor if the rule is about several."""
 
     expected: str
     given: str
@@ -114,7 +114,7 @@ class Texts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a rule that is a Python function returns."""
+    """The result of a rule that is a Python function."""
 
     ok: bool
     expected: str
@@ -133,7 +133,7 @@ class OfOperator:
 class Rule:
     """One documented rule, and the status that the first call returns where it does not hold.
 
-    A rule about what is not there (a null tensor, a size that no shape tells) holds: another rule is broken then.
+    A rule about a null tensor or an unknown size holds: another rule is broken then.
     Its test is a condition over facts of a call and a chip, or a Python function, which can be applied but not printed.
     """
 
@@ -142,11 +142,11 @@ class Rule:
     test: Condition | OfOperator | Callable[[Call, Chip], Outcome]
     parameter: str = ""
     texts: Callable[[Call, Chip], Texts] | None = None
-    """What a finding says; the condition and its facts if None."""
+    """The texts of a finding; the condition and its facts if None."""
     tiling: tuple[int, str] | None = None
-    """Its place in the order of the vendor's tiling function and its name there; None if that does not look at it."""
+    """Its place in the order of the vendor's tiling function and its name there; None if that does not check it."""
     supported_elsewhere: Condition | OfOperator | None = None
-    """Where it is broken and this holds, another product supports it: this one has nothing to call, and no status."""
+    """The condition under which another product supports a call that breaks the rule; this one then has no status."""
 
     def of(self, op: Operator) -> Rule:
         """Return the rule with the conditions that follow from the declarations of an operator."""
@@ -169,12 +169,12 @@ class Rule:
 
     @property
     def over(self) -> frozenset[str]:
-        """The numbers that it limits; none where it is about other facts too."""
+        """The numbers that it limits; none if it is about other facts too."""
         facts = set(self.test.facts()) if isinstance(self.test, Condition) else set()
         return frozenset(f.name for f in facts) if all(f.kind is Kind.NUMBER for f in facts) else frozenset()
 
     def apply(self, call: Call, chip: Chip) -> Finding:
-        """Return what the rule says about a call on a chip."""
+        """Return the rule applied to a call on a chip."""
         status = self.status
         if isinstance(self.test, OfOperator) or isinstance(self.supported_elsewhere, OfOperator):
             return self.of(call.operator).apply(call, chip)
@@ -209,7 +209,7 @@ class Finding:
     tiling: tuple[int, str] | None = None
 
     def __str__(self) -> str:
-        """The rule with both sides: `R in range: expected 1..640, given 656`."""
+        """Return the rule with both sides: `R in range: expected 1..640, given 656`."""
         return f"{self.name}: expected {self.expected}, given {self.given}"
 
 
@@ -231,16 +231,16 @@ def _no_tiles(_: Call, __: Chip) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class VendorTiling:
-    """What the vendor's host code hands to its kernel: fields in the vendor's order, key, blocks of the launch."""
+    """The data that the vendor's host code passes to its kernel: fields in its order, key, blocks of the launch."""
 
     data: Mapping[str, int | float | None] | None
     """None for a field that is not known, for the reason in `unknown`."""
     key: int | None
     block_dim: int
     workspace_bytes: int | None = None
-    """What the first call asks for; None for the platform's own part and the tensors that phases hand on."""
+    """Bytes that the first call requests; None for the platform's part and the tensors between phases."""
     ub_available_bytes: int | None = None
-    """What the tiling counts on; None for the budget of the inequalities."""
+    """Bytes that the tiling assumes; None for the budget of the inequalities."""
     template: tuple[int, ...] | None = None
     """Parameters of the kernel's template, where they select it and the key that packs them is not public."""
     unknown: Mapping[str, str] = field(default_factory=dict)
@@ -251,7 +251,7 @@ class VendorTiling:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one run of an instruction passes: rows of its result, vectors, and of a copy bursts and bytes."""
+    """The work of one run of an instruction: rows of its result, vectors, and bursts and bytes of a copy."""
 
     instr: Instr
     rows: int
@@ -278,7 +278,7 @@ FUNCTIONS: Final = (
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A measured kernel as a profile or a benchmark states it; what the source does not have is empty."""
+    """A measured kernel as a profile or a benchmark states it; fields that the source does not have are empty."""
 
     inputs: Sequence[tuple[int, ...]]
     dtypes: Sequence[str]
@@ -304,7 +304,7 @@ class KernelCall:
     whole_buffer: bool = False
     """True for a kernel that uses all of the unified buffer in silicon."""
     note: str = ""
-    """How the call differs from the kernel, and why."""
+    """The difference of the call from the kernel, with the reason."""
     own_class: str = ""
     """Accuracy class of the call where it differs from the operator's."""
 
@@ -324,7 +324,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """Everything about an operator. `dtypes` are those of each chip family that has it, `dtype` the one to assume."""
+    """All facts of an operator. `dtypes` are those of each chip family that has it, `dtype` is the default."""
 
     name: str
     api: str
@@ -342,11 +342,11 @@ class Operator:
     attributes: Sequence[Attribute] = ()
     rules: Sequence[Rule] = ()
     tiling_only_rules: Sequence[Rule] = ()
-    """What the vendor's tiling function refuses although the first call accepts it, and does not ask the function."""
+    """Rules of the vendor's tiling function for calls that the first call accepts without that function."""
     split: str = ""
-    """The attribute that says which axis stands between two folded runs."""
+    """The attribute with the index of the axis between two folded runs."""
     overflow: Status = TILING_ERROR
-    """What the first call returns where the rules hold and the buffers do not fit."""
+    """The status of the first call if the rules hold and the buffers do not fit."""
     variant: Callable[[Call, Chip], Hashable | Sequence[Hashable]] = _no_variant
     """The kernel that runs, or several as a list or tuple in order of preference: the first that fits is taken.
 
@@ -357,31 +357,31 @@ class Operator:
     shape_sizes: Callable[[Call], Mapping[str, int]] = lambda _: {}
     """Sizes of the kernel that follow from the shapes of tensors of any rank."""
     tiles: Callable[[Call, Chip], Mapping[str, int]] = _no_tiles
-    """Tile sizes that the vendor's rule fixes, where it is not the largest that fits."""
+    """Tile sizes that the vendor's rule fixes, where they are not the largest that fit."""
     tiling: Callable[[Call, Chip, Mapping[str, int]], VendorTiling | None] | None = None
     """The vendor's tiling data, from the tiles of the plan, where its rule is public."""
     other_apis: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Other calls of the vendor for the same kernel, each with the attributes of `api` that it lacks."""
     forward: str = ""
-    """Of gradients, the operator that they are of: inputs of the same name are shared, and its outputs that are inputs
-    here are what the backward needs saved."""
+    """The forward operator of a gradient: inputs of the same name are shared, and its outputs that are inputs here are
+    saved for the backward."""
     reference: ClosedForm | None = None
     """The outputs in float64, from formulas alone, to compare results with."""
     magnitude: ClosedForm | None = None
-    """What the tolerance of an element is a share of, beside the reference itself."""
+    """The magnitude of each element that `share` of a tolerance refers to; the reference itself if None."""
     tolerance: Callable[[str, Kernel], Tolerance] = _usual_tolerance
-    """What an output may differ from the reference."""
+    """The tolerance of an output, by its name."""
     fused: Operator | None = None
-    """The same as one kernel on every product, where some compose it of other operators; for comparison only."""
+    """The operator as one kernel on every product, if some products compose it of others; for comparison only."""
     caution_bytes: int = CAUTION_BYTES
     """The slack below which a call that fits is a caution [bytes]."""
     vendor_counters: Callable[[Work], Mapping[str, int]] | None = None
-    """Counters of the vendor's kernel, where that is public, and by how much one run of an instruction moves each."""
+    """Counts that one run of an instruction adds to the counters of the vendor's kernel, if that is public."""
 
     kernel_names: Sequence[str] = ()
     """Names of its kernel in profiles and benchmarks; case and underscores are ignored."""
     accuracy_class: str = ""
-    """Class of kernels that share one known error of estimates; "" where none was compared with a measurement."""
+    """Class of kernels that share one known error of estimates; "" without a comparison with a measurement."""
     measured_options: Mapping[str, bool] = field(default_factory=dict)
     """Options of the measured kernels that differ from the defaults."""
     kernel_call: Callable[[KernelRow], KernelCall] | None = None
@@ -389,15 +389,15 @@ class Operator:
     sample: Sample | None = None
     """The published sample whose measured times are known."""
     where: str = field(default="", init=False)
-    """file:line that makes the operator."""
+    """Line (file:line) that defines the operator."""
 
     @functools.cached_property
     def sizes(self) -> dict[str, Size]:
-        """The dims and derived names as kernels compute with them."""
-        own = {d.name: d.size for d in self.dims}
+        """The dims and derived names as Sizes of kernels."""
+        sizes = {d.name: d.size for d in self.dims}
         for name, text in self.derived.items():
-            (own[name],) = (axis for axis in Pattern.parsed(text, own).axes if isinstance(axis, Size))
-        return own
+            (sizes[name],) = (axis for axis in Pattern.parsed(text, sizes).axes if isinstance(axis, Size))
+        return sizes
 
     @functools.cached_property
     def patterns(self) -> dict[str, Pattern]:
@@ -416,7 +416,7 @@ class Operator:
 
     @property
     def has_instructions(self) -> bool:
-        """Whether the kernel computes; a file of buffers has no tensors, and a kernel without instructions."""
+        """True if the kernel computes; a file of buffers has no tensors, and a kernel without instructions."""
         return bool(self.tensors)
 
     @property
@@ -425,9 +425,9 @@ class Operator:
         return tuple(self.dtypes)
 
     def __post_init__(self) -> None:
-        """Check that every name is one that the operator declares and that functions are functions.
+        """Check that the operator declares every name and that functions are functions.
 
-        Raises BadOperator with all that are not.
+        Raises BadOperator with all problems.
         """
         object.__setattr__(self, "where", caller())
         problems = []
@@ -441,13 +441,13 @@ class Operator:
             for word in t.shape.split():
                 names = [part for part in word.lstrip("~").split("*") if part and not part.isdigit()]
                 unknown = [n for n in names if n not in self.derived and n not in {d.name for d in self.dims}]
-                problems += [f"tensor '{t.name}' has the shape '{t.shape}', in which '{n}' is no dim" for n in unknown]
+                problems += [f"tensor '{t.name}' has the shape '{t.shape}'; '{n}' is not a dim" for n in unknown]
             if t.option and t.option not in {o.name for o in self.options}:
-                problems.append(f"tensor '{t.name}' belongs to '{t.option}', which is no option")
+                problems.append(f"tensor '{t.name}' belongs to '{t.option}', which is not an option")
         if self.tensors and self.lead not in {t.name for t in self.tensors}:
-            problems.append(f"lead is '{self.lead}', which is no tensor")
+            problems.append(f"lead is '{self.lead}', which is not a tensor")
         if self.split and self.split not in {a.name for a in self.attributes}:
-            problems.append(f"split is '{self.split}', which is no attribute")
+            problems.append(f"split is '{self.split}', which is not an attribute")
         if problems:
             raise BadOperator(f"operator '{self.name}': {'; '.join(problems)}", self.where)
 
@@ -456,19 +456,19 @@ class Operator:
         return _plain(kernel) in map(_plain, self.kernel_names)
 
     def members(self, option: str) -> tuple[Argument, ...]:
-        """The tensors that belong to an option."""
+        """Return the tensors that belong to an option."""
         return tuple(t for t in self.tensors if t.option == option)
 
     def reading_order(self) -> Iterator[str]:
-        """The tensors in the order in which shapes are believed: the lead first, outputs last."""
+        """Yield the tensors in the order in which shapes decide sizes: the lead first, outputs last."""
         yield from (t.name for t in self.tensors if t.name == self.lead)
         yield from (t.name for t in self.tensors if t.role == INPUT and t.name != self.lead)
         yield from (t.name for t in self.tensors if t.role != INPUT and t.name != self.lead)
 
     def variants(self, call: Call, chip: Chip) -> tuple[Hashable, ...]:
-        """The variants of the kernel, in order of preference; at least one."""
-        answer = self.variant(call, chip)
-        variants = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
+        """Return the variants of the kernel in order of preference. Raises BadOperator if there is none."""
+        stated = self.variant(call, chip)
+        variants = tuple(stated) if isinstance(stated, (list, tuple)) else (stated,)
         if not variants:
             raise BadOperator(f"operator '{self.name}' has no variant for the call", self.where)
         try:
@@ -478,9 +478,9 @@ class Operator:
         return variants
 
     def record(self, call: Call, chip: Chip, variant: Hashable) -> Kernel:
-        """The recorded kernel for the dtype and options of a call and one of its variants; the same for every shape.
+        """Return the recorded kernel for the dtype, options and one variant of a call; the same for every shape.
 
-        Raises BadOperator, with the line, where the kernel function does what a kernel cannot mean.
+        Raises BadOperator, with the line, for a kernel function that records an ambiguous program.
         """
         options = tuple(sorted(call.options.items()))
         specs = {t.name: call.spec(t.name) for t in self.tensors if t.others}
@@ -495,26 +495,26 @@ class Call:
     operator: Operator
     dtype: str
     specs: Mapping[str, TensorSpec | None]
-    """Every tensor, None for a null one; a tensor is missing where its shape is not known."""
+    """Every tensor, None for a null one; a tensor of unknown shape is missing."""
     options: Mapping[str, bool]
     attributes: Mapping[str, int | float]
     solution: Solution
-    """What attributes and tensors say about the dims."""
+    """The sizes that attributes and tensors give."""
 
     @property
     def dims(self) -> dict[str, int]:
-        """The dims that are known [elements], in the operator's order."""
+        """The known dims [elements], in the operator's order."""
         return {d.name: self.solution.sizes[d.name] for d in self.operator.dims if d.name in self.solution.sizes}
 
     @property
     def complete(self) -> bool:
-        """Whether every dim is known and not below its least."""
+        """True if every dim is known and not below its least."""
         dims = self.dims
         return all(d.name in dims and dims[d.name] >= d.least for d in self.operator.dims)
 
     @property
     def env(self) -> dict[str, Any]:
-        """The values of all names that sizes and scalars of the kernel can have."""
+        """The values of all names in sizes and scalars of the kernel."""
         return {
             **self.attributes,
             **self.dims,
@@ -523,17 +523,17 @@ class Call:
         }
 
     def facts(self, chip: Chip) -> Facts:
-        """Return the facts that conditions speak of, on a chip."""
+        """Return the facts for conditions, on a chip."""
         if not self._latest or self._latest[0].chip is not chip:
-            self._latest[:] = [Facts(self._told(), chip)]
+            self._latest[:] = [Facts(self._own_facts(), chip)]
         return self._latest[0]
 
     @functools.cached_property
     def _latest(self) -> list[Facts]:
-        """The facts on the chip that was asked for last."""
+        """The facts on the last chip, or none: the one entry of a cache."""
         return []
 
-    def _told(self) -> dict[str, Any]:
+    def _own_facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {DTYPE: self.dtype, **self.attributes, **self.dims, **self.options}
         for name in self.operator.arguments:
             facts[null(name).name] = self.is_null(name)
@@ -542,15 +542,15 @@ class Call:
         return facts | {axes_of(name).name: axes for name, axes in self.solution.folds.items()}
 
     def spec(self, name: str) -> TensorSpec | None:
-        """The tensor called `name`, None if it is null or not known."""
+        """Return the tensor called `name`; None for a null or an unknown one."""
         return self.specs.get(name)
 
     def is_null(self, name: str) -> bool:
-        """Whether null was given for a tensor."""
+        """Return True if null was given for a tensor."""
         return name in self.specs and self.specs[name] is None
 
     def expected(self, name: str) -> tuple[int, ...] | None:
-        """The shape that the declared one of `name` takes at the dims of the call, None if they are not known."""
+        """Return the declared shape of `name` at the dims of the call; None if they are unknown."""
         return self.operator.patterns[name].filled(self.solution)
 
 
@@ -574,9 +574,9 @@ def _recorded(
 
 
 def _with_line(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
-    """The author's function, which raises BadOperator with its line, or that of the operator, where it fails.
+    """Return the author's function; where it fails it raises BadOperator with its line, or the operator's.
 
-    An answer stays what it is: any error of tilesim but a word that it does not take.
+    Errors of tilesim are answers and pass unchanged, except BadInput.
     """
 
     @functools.wraps(function)
@@ -598,5 +598,5 @@ def _tensor(op: Operator, argument: Argument, dtype: str) -> Tensor:
 
 
 def _plain(kernel: str) -> str:
-    """The name of a kernel without case and underscores."""
+    """Return the name of a kernel without case and underscores."""
     return kernel.replace("_", "").lower()

@@ -1,4 +1,9 @@
-"""Document me."""
+"""Declared shapes as patterns, matched against given shapes to solve for the sizes of an operator.
+
+A pattern is written as documents write shapes, "B S C*H" or "*X 2*N *Y". A starred name is a run of axes of any length,
+folded into one size: their product. Where two runs stand around one axis, an attribute of the operator gives the index
+of that axis. "~X" is a run that broadcasts to X with others like it.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +18,21 @@ from tilesim.program.sizes import ONE, Size
 
 @dataclass
 class Solution:
-    """What the given shapes say: `sizes` of the names [elements], and the axes behind each folded name."""
+    """The sizes of given shapes: `sizes` of the names [elements], and the axes behind each folded name."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     folds: dict[str, tuple[int, ...]] = field(default_factory=dict)
     split: int | None = None
     """The axis between two folded runs, as the attribute gives it (negative: from the end)."""
     stated: set[str] = field(default_factory=set)
-    """The names whose value was given as a number, which shapes that broadcast do not change."""
+    """The names with a value given as a number, which broadcast shapes do not change."""
 
     def bind(self, name: str, value: int) -> None:
         """Keep `value` for `name` unless it has one."""
         self.sizes.setdefault(name, value)
 
     def spread(self, name: str, shape: tuple[int, ...]) -> None:
-        """Broadcast the axes behind a folded name with those of `shape`, as far as that can be."""
+        """Broadcast the axes behind a folded name with those of `shape`, if they broadcast."""
         wider = broadcast(self.folds.get(name, shape), shape)
         size = math.prod(wider or ())
         if wider is None or (name in self.folds and name in self.stated and size != self.sizes[name]):
@@ -37,12 +42,12 @@ class Solution:
             self.sizes[name] = size
 
     def complete(self, other: Self) -> None:
-        """Keep what `other` says of names that have no value yet."""
+        """Take the values of `other` for names without a value."""
         self.sizes = {**other.sizes, **self.sizes}
         self.folds = {**other.folds, **self.folds}
 
     def solve(self, size: Size, value: int) -> None:
-        """Find the one name of `size` that is not known from size = value, where it can be found exactly."""
+        """Solve size = value for the only unknown name of `size`, if the quotient is whole."""
         unknown = size.names() - self.sizes.keys()
         if len(unknown) != 1 or len(size.terms) != 1:
             return
@@ -59,20 +64,15 @@ class Pattern:
     text: str
     axes: tuple[Size | str, ...]
     spread: bool = False
-    """Whether it is one run that is broadcast."""
+    """True if it is one run that broadcasts."""
 
     @classmethod
     def parsed(cls, text: str, names: Mapping[str, Size]) -> Self:
-        """The pattern that `text` writes with `names`; raises KeyError for a name that is not among them."""
+        """Return the pattern that `text` writes with `names`. Raises KeyError for an unknown name."""
         return cls(text, tuple(_axis(word, names) for word in text.split()), text.startswith("~"))
 
-    @property
-    def shape(self) -> tuple[Size | str, ...]:
-        """One entry an axis; a folded run is its name."""
-        return self.axes
-
     def names(self) -> frozenset[str]:
-        """The names that occur in it."""
+        """Return the names that occur in it."""
         return frozenset(n for axis in self.axes for n in ([axis] if isinstance(axis, str) else axis.names()))
 
     @property
@@ -113,7 +113,7 @@ class Pattern:
             into.solve(size, value)
 
     def filled(self, solution: Solution, literal: Mapping[Size, int] | None = None) -> tuple[int, ...] | None:
-        """The shape that a solution gives it, None where a size is not known; `literal` has whole axes, come what may.
+        """Return the shape that a solution gives it, None if a size is unknown; axes of `literal` take its values.
 
         >>> from tilesim.program.sizes import dim
         >>> c, h = dim("C"), dim("H")
@@ -159,7 +159,7 @@ class Pattern:
 
 
 def _axis(word: str, names: Mapping[str, Size]) -> Size | str:
-    """One axis of a pattern: a folded name, or a product of names and numbers."""
+    """Return one axis of a pattern: a folded name, or a product of names and numbers."""
     if word.startswith(("*", "~")):
         return word[1:]
     return math.prod((Size.of(int(part)) if part.isdigit() else names[part] for part in word.split("*")), start=ONE)

@@ -40,7 +40,7 @@ Expression = Condition | Size | Scalar
 
 @dataclass(frozen=True)
 class Language:
-    """How a language writes what differs between them; `{}` stands for an operand."""
+    """The syntax of a language where languages differ; `{}` stands for an operand."""
 
     runtime: str
     """The file with the functions that expressions call."""
@@ -164,7 +164,7 @@ def function(name: str, expression: Expression, language: Language) -> str:
     facts = parameters(expression)
     names = {identifier(fact.name) for fact in facts}
     if len(names) < len(facts):
-        raise ValueError(f"names of {', '.join(fact.name for fact in facts)} are not different in printed code")
+        raise ValueError(f"the facts {', '.join(fact.name for fact in facts)} share an identifier in printed code")
     types = {Size: "Int", Scalar: "double"}
     return language.function.format(
         type=types.get(type(expression), "bool"),
@@ -190,17 +190,18 @@ def printed(expression: Expression, language: Language) -> str:
 
 
 def _condition(condition: Condition, language: Language) -> str:
-    say = functools.partial(printed, language=language)
+    write = functools.partial(printed, language=language)
     match condition:
         case Comparison(left, sign, right):
-            text = f"{say(left)} {language.equal if sign == '==' else sign} {say(right)}"
+            text = f"{write(left)} {language.equal if sign == '==' else sign} {write(right)}"
         case AllOf(terms):
-            text = language.both.join(f"({say(t)})" if isinstance(t, AnyOf) else say(t) for t in terms) or language.true
+            parts = [f"({write(t)})" if isinstance(t, AnyOf) else write(t) for t in terms]
+            text = language.both.join(parts) or language.true
         case AnyOf(terms):
-            parts = [f"({say(t)})" if isinstance(t, AllOf) else say(t) for t in terms]
+            parts = [f"({write(t)})" if isinstance(t, AllOf) else write(t) for t in terms]
             text = language.either.join(parts) or language.false
         case Not(term):
-            text = language.negation.format(say(term))
+            text = language.negation.format(write(term))
         case Known(fact):
             text = language.known.format(identifier(fact.name))
         case Flag(name):

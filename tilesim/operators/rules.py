@@ -1,4 +1,4 @@
-"""The kinds of rules that operators state: what must be given, dtypes, shapes, ranges, multiples, combinations.
+"""The kinds of rules that operators state: required tensors, dtypes, shapes, ranges, multiples, combinations.
 
 Each function returns rules to put into an operator's list, in the order in which the vendor checks them.
 """
@@ -42,13 +42,13 @@ from tilesim.program import sizes
 from tilesim.program.sizes import Shape, Size
 
 Place = tuple[int, str]
-"""Of a rule in the vendor's tiling function: its place in the order, and the check's name."""
+"""A rule in the vendor's tiling function: its place in the order, and the check's name."""
 UNKNOWN = "unknown"
-"""What a rule shows where the shapes that were given do not say."""
+"""The text of a rule for a value that the given shapes do not determine."""
 
 
 def product(op: Operator) -> Rule:
-    """The rule that the chip is a product of the operator; it has no status, since there is no operator to call."""
+    """Return the rule that the chip is a product of the operator; without a status, as no operator can be called."""
 
     def texts(_: Call, chip: Chip) -> Texts:
         return Texts(" or ".join(op.products), chip.family)
@@ -58,12 +58,12 @@ def product(op: Operator) -> Rule:
 
 @functools.lru_cache(maxsize=256)
 def rules_of(op: Operator) -> tuple[Rule, ...]:
-    """The rule that the chip is a product of the operator, then its own rules.
+    """Return the rule that the chip is a product of the operator, then the operator's rules.
 
-    An operator that states none has those that its tensors and dims declare. A kernel is recorded on the promise that
-    sizes are counts, that a dim is not below its least and that it is a multiple, and only for the dtypes of the
-    operator, so those are rules whether they are stated or not; where a rule is stated about the range of every dim,
-    those are about sizes too. An operator without tensors states all its rules.
+    An operator that states none has the rules that its tensors and dims declare. A kernel is recorded on the promise
+    that sizes are counts, that a dim is at least its least and a multiple, and only for the dtypes of the operator, so
+    these are rules even if they are not stated; stated rules about the range of every dim cover the sizes too. An
+    operator without tensors states all its rules.
     """
     if not op.tensors:
         return tuple(rule.of(op) for rule in op.rules)
@@ -110,46 +110,47 @@ def not_null(*names: str, status: Status = PARAM_NULLPTR) -> list[Rule]:
 
 
 def whole_group(option: str, names: Sequence[str], status: Status = PARAM_NULLPTR) -> Rule:
-    """The rule that the tensors of an option are all given or all null; a tensor without elements is given."""
+    """Return the rule that the tensors of an option are all given or all null; a tensor without elements is given."""
 
     def texts(call: Call, _: Chip) -> Texts:
         nulls = [name for name in names if call.is_null(name)]
-        whole = len(nulls) in (0, len(names))
+        uniform = len(nulls) in (0, len(names))
         given = "all null" if len(nulls) == len(names) else f"{', '.join(nulls)} null" if nulls else "all given"
-        return Texts("all given or all null", given, "" if whole else nulls[0])
+        return Texts("all given or all null", given, "" if uniform else nulls[0])
 
-    whole = all_of(*map(null, names)) | all_of(*(~null(name) for name in names))
-    return Rule(f"{option} group ({', '.join(names)})", status, whole, names[0], texts)
+    uniform = all_of(*map(null, names)) | all_of(*(~null(name) for name in names))
+    return Rule(f"{option} group ({', '.join(names)})", status, uniform, names[0], texts)
 
 
 def dtype_supported(
     name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None, everywhere: bool = False
 ) -> Rule:
-    """The rule that a tensor has a dtype that the operator takes on the chip.
+    """Return the rule that a tensor has a dtype that the operator takes on the chip.
 
-    With one that it takes on other products only it is unsupported, as on a product that does not have it, unless the
-    document states the status `everywhere`.
+    A call with a dtype of other products only is unsupported, as on a product without the operator, unless the document
+    states the status `everywhere`.
     """
 
-    def ever(op: Operator) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(d for some in op.dtypes.values() for d in some))
+    def of_all_products(op: Operator) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d for dtypes in op.dtypes.values() for d in dtypes))
 
     def build(op: Operator) -> Condition:
         by_dtypes: dict[tuple[str, ...], list[str]] = {}
-        for family, some in op.dtypes.items():
-            by_dtypes.setdefault(tuple(some) or ever(op), []).append(family)
-        taken = [OneOf(FAMILY, tuple(families)) & OneOf(dtype_of(name), some) for some, families in by_dtypes.items()]
-        return any_of(absent(name), *taken, ~OneOf(FAMILY, op.products) & OneOf(dtype_of(name), ever(op)))
+        for family, dtypes in op.dtypes.items():
+            by_dtypes.setdefault(tuple(dtypes) or of_all_products(op), []).append(family)
+        here = [OneOf(FAMILY, tuple(families)) & OneOf(dtype_of(name), ds) for ds, families in by_dtypes.items()]
+        other = ~OneOf(FAMILY, op.products) & OneOf(dtype_of(name), of_all_products(op))
+        return any_of(absent(name), *here, other)
 
     def texts(call: Call, chip: Chip) -> Texts:
-        return _dtypes(call, name, call.operator.dtypes.get(chip.family) or ever(call.operator))
+        return _dtypes(call, name, call.operator.dtypes.get(chip.family) or of_all_products(call.operator))
 
-    elsewhere = None if everywhere else OfOperator(lambda op: OneOf(dtype_of(name), ever(op)))
+    elsewhere = None if everywhere else OfOperator(lambda op: OneOf(dtype_of(name), of_all_products(op)))
     return Rule(f"{name} dtype", status, OfOperator(build), name, texts, tiling, elsewhere)
 
 
 def dtype_same(name: str, as_: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that a tensor has the dtype of another one."""
+    """Return the rule that a tensor has the dtype of another one."""
 
     def texts(call: Call, _: Chip) -> Texts:
         other = call.spec(as_)
@@ -160,7 +161,7 @@ def dtype_same(name: str, as_: str, *, status: Status = PARAM_INVALID, tiling: P
 
 
 def dtype_is(name: str, dtype: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that a tensor has one dtype."""
+    """Return the rule that a tensor has the dtype `dtype`."""
 
     def texts(call: Call, _: Chip) -> Texts:
         return _dtypes(call, name, [dtype])
@@ -171,7 +172,7 @@ def dtype_is(name: str, dtype: str, *, status: Status = PARAM_INVALID, tiling: P
 def rank(
     name: str, least: int, most: int | None = None, *, status: Status = PARAM_INVALID, tiling: Place | None = None
 ) -> Rule:
-    """The rule that a tensor has `least` axes, or from `least` to `most`."""
+    """Return the rule that a tensor has `least` axes, or from `least` to `most`."""
     top = least if most is None else most
 
     def texts(call: Call, _: Chip) -> Texts:
@@ -183,7 +184,7 @@ def rank(
 
 
 def shape(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that a tensor has its declared shape at the dims of the call."""
+    """Return the rule that a tensor has its declared shape at the dims of the call."""
 
     def build(op: Operator) -> Condition:
         pattern, axes = op.patterns[name], sizes.rank(shape_of(name))
@@ -205,24 +206,25 @@ def shape(name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = N
 
 
 def broadcasts(name: str, with_: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that the shapes of two tensors broadcast to each other."""
+    """Return the rule that the shapes of two tensors broadcast to each other."""
 
     def texts(call: Call, _: Chip) -> Texts:
         spec, other = call.spec(name), call.spec(with_)
         if spec is None or other is None:
             return Texts(f"broadcasts with {with_}", _shown(call, name, _list))
-        wrong = apart(other.shape, spec.shape)
-        wanted = " and ".join(f"{a} or 1 on axis {i}" for i, a, _ in wrong)
-        given = " and ".join(str(b) for *_, b in wrong)
-        expected = f"{wanted}, as {with_} {_list(other.shape)}" if wrong else f"broadcasts with {_list(other.shape)}"
-        return Texts(expected, f"{given} of {_list(spec.shape)}" if wrong else _list(spec.shape))
+        axes = apart(other.shape, spec.shape)
+        if not axes:
+            return Texts(f"broadcasts with {_list(other.shape)}", _list(spec.shape))
+        sizes = " and ".join(f"{a} or 1 on axis {i}" for i, a, _ in axes)
+        given = " and ".join(str(b) for *_, b in axes)
+        return Texts(f"{sizes}, as {with_} {_list(other.shape)}", f"{given} of {_list(spec.shape)}")
 
     spread = absent(name, with_) | Broadcastable(shape_of(with_), shape_of(name))
     return Rule(f"{name} shape", status, spread, name, texts, tiling)
 
 
 def axis(name: str, index: int, of: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that axis `index` of a tensor has the size of the dim `of`."""
+    """Return the rule that axis `index` of a tensor has the size of the dim `of`."""
 
     def texts(call: Call, _: Chip) -> Texts:
         size = call.dims.get(of)
@@ -242,9 +244,9 @@ def axis(name: str, index: int, of: str, *, status: Status = PARAM_INVALID, tili
 
 
 def sizes_exist(name: str, *, status: Status = PARAM_INVALID) -> Rule:
-    """The rule that no tensor has a negative size, nor one or a number of elements beyond 64 bits.
+    """Return the rule that no tensor has a negative size, and no size or number of elements beyond 64 bits.
 
-    `name` is the leading tensor, which is looked at first and shown where nothing is wrong.
+    `name` is the leading tensor, which is checked first and shown if the rule holds.
     """
 
     def build(op: Operator) -> Condition:
@@ -269,7 +271,7 @@ def sizes_exist(name: str, *, status: Status = PARAM_INVALID) -> Rule:
 
 
 def in_range(d: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that a dim is from its least to its most."""
+    """Return the rule that a dim is from its least to its most."""
     least, most, size = d.least, d.most, sizes.dim(d.name)
     expected = f"at least {least}" if most is None else f"{least}" if least == most else f"{least}..{most}"
     limited = at_most(least, size) if most is None else within(least, size, most)
@@ -277,13 +279,13 @@ def in_range(d: Dimension, parameter: str, *, status: Status = PARAM_INVALID, ti
 
 
 def multiple(d: Dimension, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that a dim is a multiple of what it must be a multiple of."""
+    """Return the rule that a dim is a multiple of its `multiple_of`."""
     n, size = d.multiple_of, sizes.dim(d.name)
     return about(size, f"{d.name} multiple", f"a multiple of {n}", equal(size % n, 0), parameter, status, tiling)
 
 
 def divides(attribute: str, name: str, *, status: Status = PARAM_INVALID) -> Rule:
-    """The rule that an attribute, such as a number of channels, divides the last axis of a tensor."""
+    """Return the rule that an attribute, such as a number of channels, divides the last axis of a tensor."""
     given, value = shape_of(name), sizes.dim(attribute)
 
     def build(op: Operator) -> Condition:
@@ -301,7 +303,7 @@ def divides(attribute: str, name: str, *, status: Status = PARAM_INVALID) -> Rul
 
 
 def axis_exists(attribute: str, name: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None) -> Rule:
-    """The rule that an attribute is the index of an axis of a tensor."""
+    """Return the rule that an attribute is the index of an axis of a tensor."""
     axes, index = sizes.rank(shape_of(name)), sizes.dim(attribute)
 
     def texts(call: Call, _: Chip) -> Texts:
@@ -310,38 +312,38 @@ def axis_exists(attribute: str, name: str, *, status: Status = PARAM_INVALID, ti
             return Texts(f"an axis of {name}", given)
         return Texts(f"{-len(spec.shape)}..{len(spec.shape) - 1}", given)
 
-    there = absent(name) | within(-axes, index, axes - 1)
-    return Rule(f"{attribute} range", status, there, attribute, texts, tiling)
+    exists = absent(name) | within(-axes, index, axes - 1)
+    return Rule(f"{attribute} range", status, exists, attribute, texts, tiling)
 
 
 def axis_even(
     attribute: str, name: str, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None
 ) -> Rule:
-    """The rule that the axis of a tensor that an attribute tells has an even size."""
+    """Return the rule that the axis of a tensor at the index of an attribute has an even size."""
     given, index = shape_of(name), sizes.dim(attribute)
 
     def texts(call: Call, _: Chip) -> Texts:
         spec, number = call.spec(name), int(call.attributes[attribute])
-        told = spec is not None and -len(spec.shape) <= number < len(spec.shape)
-        return Texts("an even number", str(spec.shape[number]) if spec is not None and told else UNKNOWN)
+        exists = spec is not None and -len(spec.shape) <= number < len(spec.shape)
+        return Texts("an even number", str(spec.shape[number]) if spec is not None and exists else UNKNOWN)
 
-    there = within(-sizes.rank(given), index, sizes.rank(given) - 1)
-    even = any_of(absent(name), ~there, equal(sizes.axis(given, index) % 2, 0))
+    exists = within(-sizes.rank(given), index, sizes.rank(given) - 1)
+    even = any_of(absent(name), ~exists, equal(sizes.axis(given, index) % 2, 0))
     return Rule("split axis even", status, even, parameter, texts, tiling)
 
 
 def product_at_most(
     dims: tuple[str, str], most: int, parameter: str, *, status: Status = PARAM_INVALID, tiling: Place | None = None
 ) -> Rule:
-    """The rule that the product of two dims does not exceed `most`."""
+    """Return the rule that the product of two dims does not exceed `most`."""
     size = sizes.dim(dims[0]) * sizes.dim(dims[1])
     return about(size, "*".join(dims), f"at most {most}", at_most(size, most), parameter, status, tiling)
 
 
 def countable(dims: tuple[str, str], parameter: str, *, status: Status = PARAM_INVALID) -> list[Rule]:
     """Return rules for two dims that may be zero: neither is negative, and they and their product fit 64 bits."""
-    whole = [in_range(Dimension(name, 0, INT64_MAX), parameter, status=status) for name in dims]
-    return [*whole, product_at_most(dims, INT64_MAX, parameter, status=status)]
+    ranges = [in_range(Dimension(name, 0, INT64_MAX), parameter, status=status) for name in dims]
+    return [*ranges, product_at_most(dims, INT64_MAX, parameter, status=status)]
 
 
 def about(
@@ -353,7 +355,7 @@ def about(
     status: Status,
     tiling: Place | None = None,
 ) -> Rule:
-    """The rule that a condition about a size of dims holds, where they are known; the size is what it shows."""
+    """Return the rule that a condition about a size of dims holds, where they are known; it shows the size."""
 
     def texts(call: Call, _: Chip) -> Texts:
         dims = call.dims
@@ -370,7 +372,7 @@ def ub_beyond(
     status: Status | None = TILING_ERROR,
     unless: Condition | None = None,
 ) -> Rule:
-    """The rule that the unified buffer is larger than what a tiling keeps back, where `unless` does not hold."""
+    """Return the rule that the unified buffer is larger than the bytes a tiling keeps back, unless `unless` holds."""
 
     def texts(_: Call, chip: Chip) -> Texts:
         return Texts(f"more than {kept_bytes} B of ub", f"{chip.memory.ub.visible_bytes} B")
@@ -386,7 +388,7 @@ def _dtypes(call: Call, name: str, allowed: Sequence[str]) -> Texts:
 
 
 def _shown(call: Call, name: str, show: Callable[[tuple[int, ...]], object]) -> str:
-    """Return what `show` makes of a shape, or that there is none."""
+    """Return `show` of a shape as text, or the text of a null or unknown one."""
     spec = call.spec(name)
     return "null" if call.is_null(name) else UNKNOWN if spec is None else str(show(spec.shape))
 

@@ -1,8 +1,4 @@
-"""Shapes as documents write them, "B S C*H" or "*X 2*N *Y", matched against the shapes that were given.
-
-A starred name is a run of axes of any length, folded into one size: their product. Where two runs stand around one
-axis, an attribute of the operator says which axis that is. "~X" is a run that is broadcast to X with others like it.
-"""
+"""Shapes of tensors: the specification of a tensor, shapes in text, and two shapes that broadcast to each other."""
 
 from __future__ import annotations
 
@@ -19,17 +15,17 @@ from tilesim.program.dtypes import dtype_named
 INT64_MAX = 2**63 - 1
 """The largest size that the vendor's interfaces can pass."""
 SCALARS = ("scalar", "()", "[]")
-"""Texts of the shape without axes; the first is the one that is written."""
+"""Texts of the shape without axes; `shape_text` writes the first."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape [elements] and dtype of a tensor that is described but not made; sizes may be zero or negative.
+    """Shape [elements] and dtype of a tensor without its values; sizes may be zero or negative.
 
     >>> TensorSpec((2, 4), "bf16")
     TensorSpec(shape=(2, 4), dtype='bfloat16')
 
-    Raises BadInput, with all problems, if a size is no whole number or the dtype does not exist.
+    Raises BadInput, with all problems, if a size is not a whole number or the dtype does not exist.
     """
 
     shape: tuple[int, ...]
@@ -47,12 +43,12 @@ class TensorSpec:
             raise BadInput("tensor", problems)
 
     def __str__(self) -> str:
-        """The shape and the dtype, `[2, 4] bfloat16`."""
+        """Return the shape and the dtype as text: `[2, 4] bfloat16`."""
         return f"{list(self.shape)} {self.dtype}"
 
 
 def shape_text(shape: Iterable[int]) -> str:
-    """A shape as the command line writes it.
+    """Return a shape as the command line writes it.
 
     >>> shape_text((2, 4, 6)), shape_text(())
     ('2x4x6', 'scalar')
@@ -61,7 +57,7 @@ def shape_text(shape: Iterable[int]) -> str:
 
 
 def shape_of(text: str) -> tuple[int, ...]:
-    """The shape that `text` writes, as `shape_text` does; raises ValueError for what is none.
+    """Return the shape that `text` writes in the form of `shape_text`. Raises ValueError for any other text.
 
     >>> shape_of("2x4x6"), shape_of("scalar")
     ((2, 4, 6), ())
@@ -71,24 +67,24 @@ def shape_of(text: str) -> tuple[int, ...]:
 
 
 def whole_numbers(shape: Iterable[Any], problems: list[str]) -> tuple[int, ...]:
-    """The sizes of `shape` as ints; what is not a whole number is added to `problems`."""
+    """Return the sizes of `shape` as ints, and add the sizes that are not whole numbers to `problems`."""
     try:
         sizes = tuple(shape)
     except TypeError:
         problems.append(f"{shape!r} is not a shape")
         return ()
-    found = []
+    numbers = []
     for size in sizes:
         value = whole_number(size)
         if value is None:
             problems.append(f"{size!r} in a shape is not a whole number")
         else:
-            found.append(value)
-    return tuple(found)
+            numbers.append(value)
+    return tuple(numbers)
 
 
 def whole_number(value: Any) -> int | None:
-    """`value` as an int, None if it is not a whole number; a bool is none.
+    """Return `value` as an int; None for a value that is not a whole number, and for a bool.
 
     >>> whole_number(3), whole_number(3.0), whole_number(True)
     (3, None, None)
@@ -102,13 +98,9 @@ def whole_number(value: Any) -> int | None:
 
 
 BOTH: Final = "="
-
-
 FIRST: Final = "1"
-
-
 SECOND: Final = "2"
-"""Which of two operands have an axis; the other one has one value for all of it."""
+"""Kinds of axes by the operands that have them; the other operand has one value for all of the axis."""
 
 
 class Merged(NamedTuple):
@@ -119,17 +111,17 @@ class Merged(NamedTuple):
 
     @property
     def spread(self) -> bool:
-        """Whether an operand has fewer elements than the result."""
+        """True if an operand has fewer elements than the result."""
         return self.word not in ("", BOTH)
 
     @property
     def has_no_elements(self) -> bool:
-        """Whether the result has none."""
+        """True if the result has no elements."""
         return 0 in self.sizes
 
 
 def broadcast(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of a result of two operands, None where they do not broadcast.
+    """Return the shape of the result of two operands; None if they do not broadcast.
 
     >>> broadcast((4, 1, 3), (2, 3)), broadcast((4, 3), (4,))
     ((4, 2, 3), None)
@@ -138,7 +130,7 @@ def broadcast(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...] | 
 
 
 def apart(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, int]]:
-    """(axis, counted from the end, size in the first, size in the second) of all that keep two shapes apart.
+    """Return (axis, counted from the end, size in the first, size in the second) of all axes that do not broadcast.
 
     >>> apart((4, 5, 6), (3, 6))
     [(-2, 5, 3)]
@@ -148,7 +140,7 @@ def apart(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, i
 
 
 def merged(first: Sequence[int], second: Sequence[int]) -> Merged:
-    """The axes of the result of two operands; none of two that do not broadcast.
+    """Return the merged axes of the result of two operands; none for operands that do not broadcast.
 
     >>> merged((8, 4, 2, 3), (2, 3)), merged((5, 1), (5, 7)), merged((1, 6), (6,))
     (Merged(word='1=', sizes=(32, 6)), Merged(word='=2', sizes=(5, 7)), Merged(word='=', sizes=(6,)))
@@ -156,7 +148,8 @@ def merged(first: Sequence[int], second: Sequence[int]) -> Merged:
     if apart(first, second):
         return Merged("", ())
     kinds = [(_kind(a, b), b if a == 1 else a) for a, b in _aligned(first, second) if (a, b) != (1, 1)]
-    runs = [(kind, math.prod(size for _, size in run)) for kind, run in itertools.groupby(kinds, lambda one: one[0])]
+    groups = itertools.groupby(kinds, operator.itemgetter(0))
+    runs = [(kind, math.prod(size for _, size in run)) for kind, run in groups]
     return Merged("".join(kind for kind, _ in runs), tuple(size for _, size in runs))
 
 
@@ -165,6 +158,6 @@ def _kind(a: int, b: int) -> str:
 
 
 def _aligned(first: Iterable[int], second: Iterable[int]) -> list[tuple[int, int]]:
-    """The sizes of both, axis by axis, the shorter shape with axes of 1 in front."""
+    """Return the sizes of both shapes axis by axis, the shorter one with axes of 1 in front."""
     pairs = itertools.zip_longest(reversed(tuple(first)), reversed(tuple(second)), fillvalue=1)
     return list(pairs)[::-1]

@@ -24,10 +24,8 @@ PARAM_INVALID: Final = Status("ACLNN_ERR_PARAM_INVALID", 161002)
 RUNTIME_ERROR: Final = Status("ACLNN_ERR_RUNTIME_ERROR", 361001)
 """A call of the runtime below the library failed."""
 INNER: Final = Status("ACLNN_ERR_INNER", 561000)
-"""Something failed inside the library."""
+"""An error inside the library."""
 TILING_ERROR: Final = Status("ACLNN_ERR_INNER_TILING_ERROR", 561002)
 """The operator's tiling refused the shape."""
-CREATE_EXECUTOR: Final = Status("ACLNN_ERR_INNER_CREATE_EXECUTOR", 561101)
-"""The executor could not be made; no argument provokes this."""
 INNER_NULLPTR: Final = Status("ACLNN_ERR_INNER_NULLPTR", 561103)
-"""A tensor inside the library could not be made, or a combination of sizes is not supported."""
+"""A tensor inside the library cannot be created, or a combination of sizes is not supported."""

@@ -1,6 +1,6 @@
-"""Whether what instructions access lies inside its tensor or buffer.
+"""Bounds of what instructions access in a tensor or buffer.
 
-A plan looks at the first and last tiles of loops, an execution at every access.
+A plan checks the first and last tiles of loops, an execution at every access.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tilesim.program.sizes import ZERO, Variable
 
 
 def inside(start: Any, count: Any, size: int) -> bool:
-    """Whether `count` elements from `start` on lie on an axis of `size`; no elements lie on any."""
+    """Return True if `count` elements from `start` on lie on an axis of `size`; no elements lie on any axis."""
     return bool(0 <= start <= size - count if count > 0 else count == 0)
 
 
 def outside(instr: Instr, view: View, full: Sequence[int], sizes: Sizes) -> BadOperator | None:
-    """What is wrong with a view in a tensor or buffer of shape `full`: the first axis that it leaves; None of none."""
+    """Return the error of the first axis on which a view leaves a base of shape `full`; None if it stays inside."""
     name, verb = view.base.name, "writes" if view is instr.dst else "reads"
     for axis, (at, of, size) in enumerate(zip(view.starts, view.sizes, full, strict=True)):
         start, count = int(at.bind(sizes)), int(of.bind(sizes))
         if not inside(start, count, size):
-            taken = f"{start}" if count == 1 else f"{start} to {start + count - 1}"
-            taken = taken if count > 0 else f"{count} elements from {start} on"
-            fact = f"{instr.op} {verb} '{view}' outside '{name}': {taken} on axis {axis}, which has {size}"
+            indices = f"{start}" if count == 1 else f"{start} to {start + count - 1}"
+            indices = indices if count > 0 else f"{count} elements from {start} on"
+            fact = f"{instr.op} {verb} '{view}' outside '{name}': {indices} on axis {axis}, which has {size}"
             return BadOperator(fact, instr.where)
     return None
 
@@ -55,9 +55,9 @@ def _axes(view: View) -> range:
 
 
 def _surely_inside(view: View, axis: int, around: Sequence[Loop]) -> bool:
-    """Whether an axis is taken whole, or in the tiles of a loop over it."""
-    start, size, whole = view.starts[axis], view.sizes[axis], view.base.shape[axis]
-    if start == ZERO and size == whole:
+    """Return True if a view takes all of an axis, or the tile of a loop over it."""
+    start, size, length = view.starts[axis], view.sizes[axis], view.base.shape[axis]
+    if start == ZERO and size == length:
         return True
     tiles = [(loop.range, loop.extent) for loop in around]
     tiles += [(loop.range.strip, loop.rows) for loop in around]
@@ -65,8 +65,8 @@ def _surely_inside(view: View, axis: int, around: Sequence[Loop]) -> bool:
 
 
 def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
-    """The loops around, each with whether something depends on which of its tiles it is."""
-    found: list[tuple[Loop, bool]] = []
+    """Return (loop, True if the bounds depend on its tile) of the loops around."""
+    loops: list[tuple[Loop, bool]] = []
     names = set(names)
     for loop in reversed(around):
         needed = not names.isdisjoint(loop.variables)
@@ -76,18 +76,18 @@ def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
 
 
 def _ends(loops: Sequence[tuple[Loop, bool]], sizes: Sizes) -> Iterator[Sizes]:
-    """The sizes at the first and last tiles of every loop that is needed, at any one tile of the others."""
+    """Yield the sizes at the first and last tiles of every loop that is needed, at any tile of the others."""
     if not loops:
         yield sizes
         return
-    (loop, needed), *rest = loops
+    (loop, needed), *inner = loops
     places = dict.fromkeys(_places(loop, sizes))
     for place in places if needed else list(places)[:1]:
-        yield from _ends(rest, {**sizes, **bound(loop, place)})
+        yield from _ends(inner, {**sizes, **bound(loop, place)})
 
 
 def _places(loop: Loop, sizes: Sizes) -> Iterator[Place]:
-    """The first and the last tile of every size, of the first share of a loop and of the last."""
+    """Yield the first and the last tile of every size, of the first share of a loop and of the last."""
     tile, extent = loop.tile.bind(sizes), loop.extent.bind(sizes)
     if loop.split == "cyclic":
         each, rows, strip = loop.trips(sizes), loop.rows.bind(sizes), loop.strip.bind(sizes)

@@ -24,7 +24,7 @@ def floor_div(top: int, bottom: int) -> int:
 
 
 def mod(x: int, n: int) -> int:
-    """Return what the quotient, rounded down, leaves."""
+    """Return the remainder of the quotient rounded down."""
     return x % n
 
 
@@ -79,21 +79,21 @@ def greatest_axis(shape: Shape) -> int:
 
 
 def same_shape(shape: Shape, parts: Sequence[Shape]) -> bool:
-    """Return whether a shape is made of some parts, one after the other."""
-    whole = [size for part in parts for size in part]
-    if len(shape) != len(whole):
+    """Return True if a shape is the parts one after the other."""
+    joined = [size for part in parts for size in part]
+    if len(shape) != len(joined):
         return False
-    return functools.reduce(operator.and_, (a == b for a, b in zip(shape, whole, strict=True)), True)
+    return functools.reduce(operator.and_, (a == b for a, b in zip(shape, joined, strict=True)), True)
 
 
 def broadcastable(first: Shape, second: Shape) -> bool:
-    """Return whether two shapes broadcast to each other."""
+    """Return True if two shapes broadcast to each other."""
     pairs = zip(reversed(first), reversed(second), strict=False)
     return functools.reduce(operator.and_, ((a == b) | (a == 1) | (b == 1) for a, b in pairs), True)
 
 
 def one_of(word: str, words: Sequence[str]) -> bool:
-    """Return whether a word is among others."""
+    """Return True if a word is one of some words."""
     return word in words
 
 

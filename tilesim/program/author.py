@@ -1,7 +1,7 @@
-"""The line of an operator's author, which every mistake in an operator file is reported with.
+"""The line of an operator's author, stated in the error of every mistake in an operator file.
 
-The author's frames are those outside tilesim and of the operators that come with it. Frames of the standard library and
-of numpy are nobody's.
+The author's frames are those outside tilesim and of the operators that come with it; frames of the standard library and
+of numpy are not the author's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[1]
 _FINDING = str(_PACKAGE / "ops" / "__init__.py")
 _DECLARING = str(_PACKAGE / "operators" / "operator.py")
 _SHIPPED = tuple(f"{_PACKAGE / wing}{os.sep}" for wing in ("ops", "measured"))
-_NOBODYS = (f"{Path(np.__file__).parent}{os.sep}", "<string>", "<frozen ")  # dataclasses write methods in <string>
+_NO_AUTHOR = (f"{Path(np.__file__).parent}{os.sep}", "<string>", "<frozen ")  # dataclasses write methods in <string>
 _STANDARD_LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
 
 
@@ -55,7 +55,7 @@ def _is_authors(file: str) -> bool:
     if file.startswith(f"{_PACKAGE}{os.sep}"):
         return file.startswith(_SHIPPED) and file != _FINDING
     installed = "-packages" in file  # a folder of the standard library has them
-    return not file.startswith(_NOBODYS) and (installed or not file.startswith(_STANDARD_LIBRARY))
+    return not file.startswith(_NO_AUTHOR) and (installed or not file.startswith(_STANDARD_LIBRARY))
 
 
 def _line(file: str, number: int | None) -> str:

@@ -21,9 +21,9 @@ class Range:
     start: Size
     size: Size
     after: Size = ZERO
-    """Elements of the axis beyond the tile that a loop with a halo still has, at most the halo."""
+    """Elements of the axis after the tile, at most the halo of the loop."""
     before: Size = ZERO
-    """The same before the tile, at most the lead of the loop."""
+    """Elements of the axis before the tile, at most the lead of the loop."""
     index: Size = ZERO
     """The number of the tile along the axis."""
     row: Size = ZERO
@@ -37,7 +37,7 @@ class Range:
         return Range(self.row, self.rows)
 
     def with_halo(self) -> Range:
-        """The tile and the elements of its halo that exist."""
+        """Return the tile with the elements of its halo that exist."""
         return Range(self.start - self.before, self.before + self.size + self.after)
 
 
@@ -56,7 +56,7 @@ class Tensor:
     space = "gm"
 
     def reshape(self, *shape: Size | int) -> Tensor:
-        """The same storage seen in another shape ([N, D] as [N, C, H])."""
+        """Return the same storage in another shape ([N, D] as [N, C, H])."""
         return Tensor(self.name, tuple(Size.of(s) for s in shape), self.dtype, self.role)
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> View:
@@ -67,8 +67,8 @@ class Tensor:
 class Buffer:
     """On-chip memory of one tile. `slots` has two effects: it multiplies the bytes, and it alone permits overlap.
 
-    `shape` is what a tile uses (the tail of an axis less); `allocated` is what is paid for, in elements, its last axis
-    padded to a block of 32 bytes.
+    `shape` [elements] is the part in use, smaller at the tail of an axis; `allocated` [elements] is the full tile, its
+    last axis padded to a block of 32 bytes.
     """
 
     name: str
@@ -78,11 +78,11 @@ class Buffer:
     dtype: str
     slots: int = 1
     pool: str = ""
-    """The pool whose bytes it uses in place of the phase's: what an operator keeps back, such as scratch."""
+    """The pool whose bytes it uses in place of the phase's: a reserve of the operator, such as scratch."""
     static: bool = False
-    """Charged in every phase of the kernel."""
+    """True if it is charged in every phase of the kernel."""
     reserved: bool = False
-    """Stays allocated for an option that is absent: no instruction touches it."""
+    """True if it stays allocated for an absent option: no instruction touches it."""
     where: str = ""
 
     @functools.cached_property
@@ -105,7 +105,7 @@ class Buffer:
 
 
 def padded(shape: Shape, dtype: str) -> Shape:
-    """The shape with its last axis rounded up to a block of 32 bytes."""
+    """Return the shape with its last axis rounded up to a block of 32 bytes."""
     *rows, last = shape
     item = dtypes.itemsize(dtype)
     if (last * item).divisor() % BLOCK_BYTES == 0:
@@ -140,16 +140,16 @@ class View:
 
     @property
     def whole(self) -> bool:
-        """Whether it covers all of its base."""
+        """True if it covers all of its base."""
         return not self.expanded and self.sizes == self.base.shape and all(s == ZERO for s in self.starts)
 
     @property
     def element(self) -> bool:
-        """Whether it is one element, which an instruction can take as a scalar."""
+        """True if it is one element, which an instruction can take as a scalar."""
         return not self.shape
 
     def over(self, *sizes: Size) -> View:
-        """The view repeated along new first axes; no bytes move."""
+        """Return the view repeated along new first axes; no bytes move."""
         return View(self.base, self.starts, self.sizes, self.kept, (*sizes, *self.expanded))
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> View:
@@ -159,15 +159,15 @@ class View:
         if len(keys) > len(self.kept):
             raise IndexError(f"{len(keys)} indices for {self.base.name}, which has {len(self.kept)} axes here")
         starts, sizes, kept = list(self.starts), list(self.sizes), list(self.kept)
-        for axis, one in zip(self.kept, keys, strict=False):
-            if isinstance(one, Range):
-                starts[axis], sizes[axis] = starts[axis] + one.start, one.size
-            elif isinstance(one, slice):
-                low = Size.of(0 if one.start is None else one.start)
-                high = self.sizes[axis] if one.stop is None else Size.of(one.stop)
+        for axis, index in zip(self.kept, keys, strict=False):
+            if isinstance(index, Range):
+                starts[axis], sizes[axis] = starts[axis] + index.start, index.size
+            elif isinstance(index, slice):
+                low = Size.of(0 if index.start is None else index.start)
+                high = self.sizes[axis] if index.stop is None else Size.of(index.stop)
                 starts[axis], sizes[axis] = starts[axis] + low, high - low
             else:
-                starts[axis], sizes[axis] = starts[axis] + one, ONE
+                starts[axis], sizes[axis] = starts[axis] + index, ONE
                 kept.remove(axis)
         return View(self.base, tuple(starts), tuple(sizes), tuple(kept))
 
@@ -186,7 +186,7 @@ class View:
 
 
 def view(base: Tensor | Buffer) -> View:
-    """All of a tensor or buffer, as a view."""
+    """Return the view of all of a tensor or buffer."""
     return View(base, (ZERO,) * len(base.shape), base.shape, tuple(range(len(base.shape))))
 
 
@@ -220,7 +220,7 @@ class Value:
         return Value(change(self.view), self.write, self.loops)
 
     def over(self, *sizes: Size) -> Value:
-        """The value repeated along new first axes."""
+        """Return the value repeated along new first axes."""
         return self._through(lambda v: v.over(*sizes))
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> Value:

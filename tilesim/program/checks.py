@@ -1,4 +1,4 @@
-"""What a recorder refuses: numbers that mean nothing, operands that an instruction cannot take, ambiguous writes."""
+"""Checks of a recorder: numbers without a meaning, operands that an instruction does not take, ambiguous writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPLITS = ("block_balanced", "block", "block_floor", "cyclic")
 
 
 def check_number(what: str, value: object, least: int, where: str) -> None:
-    """Refuse what is no whole number, or is less than `least`. Raises BadOperator."""
+    """Refuse a value that is not a whole number, or is less than `least`. Raises BadOperator."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise BadOperator(f"{what} is {value!r}, must be a whole number", where)
     if value < least:
@@ -25,7 +25,7 @@ def check_number(what: str, value: object, least: int, where: str) -> None:
 
 
 def check_size(what: str, value: object, least: int, where: str) -> None:
-    """Refuse what is no size, or one that is known to be less than `least`. Raises BadOperator."""
+    """Refuse a value that is not a size, or is known to be less than `least`. Raises BadOperator."""
     if not isinstance(value, Size):
         check_number(what, value, least, where)
     elif value.constant is not None:
@@ -33,20 +33,20 @@ def check_size(what: str, value: object, least: int, where: str) -> None:
 
 
 def check_split(loop: str, split: object, where: str) -> None:
-    """Refuse a way to share a loop out that there is not. Raises BadOperator."""
+    """Refuse a split of a loop that does not exist. Raises BadOperator."""
     if isinstance(split, bool) or split in ("", *SPLITS):
         return
     hint = did_you_mean(split, SPLITS) if isinstance(split, str) else ""
     hint = hint or f" there are: True, {', '.join(SPLITS)}"
-    raise BadOperator(f"split of loop '{loop}' is {split!r}, which is no way to share it out;{hint}", where)
+    raise BadOperator(f"split of loop '{loop}' is {split!r}, which is not a split;{hint}", where)
 
 
 def result_shape(op: str, sources: Sequence[Source], out: Shape | None, where: str) -> Shape:
     """Return the shape of the result, `out` where the destination is known. Raises BadOperator for any other shape."""
     try:
         return ISA[op].shapes.yields([s.shape if isinstance(s, View) else () for s in sources], out)
-    except ShapeError as why:
-        raise BadOperator(f"{op}: {why}", where) from None
+    except ShapeError as error:
+        raise BadOperator(f"{op}: {error}", where) from None
 
 
 def check_memories(core_kind: str, op: str, sources: Sequence[Source], dst: View, where: str) -> None:
@@ -60,7 +60,7 @@ def check_memories(core_kind: str, op: str, sources: Sequence[Source], dst: View
     if op in COPIES:
         source, target = spaces
         if (source, target) not in ROUTES:
-            raise BadOperator(f"{op} from {source} to {target}: there is no such path between memories", where)
+            raise BadOperator(f"{op} from {source} to {target}: no path connects these memories", where)
         if {source, target} - {"gm", *SPACES[core_kind]}:
             raise BadOperator(f"{op} from {source} to {target} is not possible on a {core_kind} core", where)
     elif row.pipe not in PIPES[core_kind]:
@@ -94,7 +94,7 @@ def check_write(
     `earlier` has the loops around each earlier write of the buffer, `stack` those around this one.
     """
     if buffer.reserved:
-        raise BadOperator(f"'{buffer.name}' is reserved for an absent option, yet written", where)
+        raise BadOperator(f"'{buffer.name}' is reserved for an absent option and must not be written", where)
     for loops in earlier:
         shared = 0
         while shared < min(len(loops), len(stack)) and loops[shared] is stack[shared]:

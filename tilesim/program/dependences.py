@@ -1,6 +1,6 @@
-"""What an executed instruction depends on: who wrote what it reads, and who used the slot that it takes.
+"""Dependences of executed instructions: the writers of the data that one reads, the users of the slot that it takes.
 
-`tour` runs through the instructions of a nest in program order, whole or a few tiles of every loop; `Flow` remembers
+`tour` runs through the instructions of a nest in program order, all tiles or a few of every loop; `Flow` tracks
 the buffers. Both serve the events of a timeline and the graph, so that arrows and edges cannot disagree.
 """
 
@@ -18,85 +18,90 @@ from tilesim.program.recorder import Instr, Loop
 Key = TypeVar("Key")
 Place = tuple[tuple[str, int], ...]
 """The loops around an executed instruction, outer first, each with the number of the tile on its core, from 0."""
-Shown = Callable[[int], Sequence[range]]
-"""Which of so many equal tiles to go through: ranges in order."""
+Selection = Callable[[int], Sequence[range]]
+"""The tiles to visit of a number of equal tiles: ranges in order."""
 
 
 def everything(times: int) -> Sequence[range]:
-    """All tiles."""
+    """Return all tiles."""
     return (range(times),)
 
 
-def first(tiles: int) -> Shown:
-    """Only the first `tiles` tiles."""
+def first(tiles: int) -> Selection:
+    """Return the selection of the first `tiles` tiles."""
     return lambda times: (range(min(times, tiles)),)
 
 
-def windows(tiles: int) -> Shown:
-    """The first `tiles` tiles, as many of the steady state in the middle, and the last; all if there are few."""
+def windows(tiles: int) -> Selection:
+    """Return the selection of `tiles` tiles each at the start, in the steady state of the middle and at the end.
 
-    def shown(times: int) -> Sequence[range]:
+    It selects all tiles if they are no more than three times that number.
+    """
+
+    def selection(times: int) -> Sequence[range]:
         if times <= 3 * tiles:
             return (range(times),)
         middle = (times - tiles) // 2
         return range(tiles), range(middle, middle + tiles), range(times - tiles, times)
 
-    return shown
+    return selection
 
 
-def tour(nest: Nest, shown: Shown = everything) -> Iterator[tuple[Step | TileRun, Place]]:
-    """(step, place) of every instruction that is shown, in program order; a Run of the tiles left out between them."""
-    yield from _tour(nest, shown, (), {})
+def tour(nest: Nest, selection: Selection = everything) -> Iterator[tuple[Step | TileRun, Place]]:
+    """Yield (step, place) of every selected instruction in program order, with a TileRun for the tiles between them."""
+    yield from _tour(nest, selection, (), {})
 
 
-def _tour(nest: Nest, shown: Shown, place: Place, done: dict[Loop, int]) -> Iterator[tuple[Step | TileRun, Place]]:
-    """`done` has the tiles of a loop that came before: its full tiles and its tail are runs of one loop."""
+def _tour(
+    nest: Nest, selection: Selection, place: Place, done: dict[Loop, int]
+) -> Iterator[tuple[Step | TileRun, Place]]:
+    """Yield as `tour` does; `done` counts the tiles of a loop so far: its full tiles and its tail are separate runs."""
     for item in nest:
         if isinstance(item, Step):
             yield item, place
             continue
         loop, before, each = item.loop, done.get(item.loop, 0), trips((TileRun(1, item.body, item.loop),), item.loop)
         at = 0
-        for some in shown(item.times):
-            if some.start > at:
-                yield TileRun(some.start - at, item.body, loop), place
-            for i in some:
+        for selected in selection(item.times):
+            if selected.start > at:
+                yield TileRun(selected.start - at, item.body, loop), place
+            for i in selected:
                 number = before + i * each
                 if is_pattern(item):
-                    yield from _tour(item.body, shown, place, {loop: number})
+                    yield from _tour(item.body, selection, place, {loop: number})
                 else:
-                    yield from _tour(item.body, shown, (*place, (loop.name, number)), {})
-            at = some.stop
+                    yield from _tour(item.body, selection, (*place, (loop.name, number)), {})
+            at = selected.stop
         if at < item.times:
             yield TileRun(item.times - at, item.body, loop), place
         done[loop] = before + item.times * each
 
 
 def is_pattern(run: TileRun) -> bool:
-    """Whether its body is not one tile but a pattern of tiles of the same loop."""
+    """Return True if its body is a pattern of tiles of the same loop rather than one tile."""
     return bool(run.body) and isinstance(run.body[0], TileRun) and run.body[0].loop is run.loop
 
 
 def trips(nest: Nest, loop: Loop) -> int:
-    """How many tiles of `loop` the runs of a nest have, at its first level."""
+    """Return the number of tiles of `loop` in the runs of a nest, at its first level."""
     runs = (item for item in nest if isinstance(item, TileRun) and item.loop is loop)
     return sum(run.times * (trips(run.body, loop) if is_pattern(run) else 1) for run in runs)
 
 
-def count(nest: Nest, shown: Shown = everything) -> int:
-    """How many instructions `tour` yields, without going through them."""
+def count(nest: Nest, selection: Selection = everything) -> int:
+    """Return the number of instructions that `tour` yields, without a visit to each."""
     total = 0
     for item in nest:
         if isinstance(item, Step):
             total += 1
         else:
-            total += sum(map(len, shown(item.times))) * count(item.body, shown)
+            total += sum(map(len, selection(item.times))) * count(item.body, selection)
     return total
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency(Generic[Key]):
-    """`source` wrote what is read of `buffer` (kind "data"), or used the slot that is taken (kind "slot")."""
+    """A dependence on `source`: it wrote the data of `buffer` (kind "data"), or used its slot before (kind "slot")."""
 
     source: Key
     buffer: Buffer
@@ -112,18 +117,18 @@ class _Use(Generic[Key]):
 
 
 class Flow(Generic[Key]):
-    """The buffers of one core as its instructions go by."""
+    """The state of the buffers of one core, instruction by instruction."""
 
     def __init__(self) -> None:
         self._uses: dict[Buffer, _Use[Key]] = {}
 
     def add(self, instr: Instr, key: Key) -> list[Dependency[Key]]:
-        """What the next instruction, `key`, depends on, each source once a buffer."""
+        """Return the dependences of the next instruction, `key`, each source once a buffer."""
         read = dict.fromkeys(v.base for v in instr.reads() if isinstance(v.base, Buffer))
-        found: dict[tuple[Key, Buffer], Dependency[Key]] = {}
+        dependences: dict[tuple[Key, Buffer], Dependency[Key]] = {}
         for buffer in read:
             for source in self._use(buffer).live.values():
-                found[source, buffer] = Dependency(source, buffer, "data")
+                dependences[source, buffer] = Dependency(source, buffer, "data")
         target = instr.dst.base
         if isinstance(target, Buffer):
             use = self._use(target)
@@ -134,14 +139,14 @@ class Flow(Generic[Key]):
                 while len(use.slots) > target.slots:
                     use.slots.pop()
             for source in taken.values():
-                found.setdefault((source, target), Dependency(source, target, "slot"))
+                dependences.setdefault((source, target), Dependency(source, target, "slot"))
             if instr.fresh or instr.dst.whole or target in read:
                 use.live = {}
             use.live[instr] = key
             use.slots[0][instr.pipe] = key
         for buffer in read:
             self._use(buffer).slots[0][instr.pipe] = key
-        return list(found.values())
+        return list(dependences.values())
 
     def _use(self, buffer: Buffer) -> _Use[Key]:
         return self._uses.setdefault(buffer, _Use())

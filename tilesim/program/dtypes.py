@@ -31,10 +31,10 @@ _NUMPY: Final[dict[str, np.dtype[Any]]] = {
 }
 
 DTYPES: Final[tuple[str, ...]] = tuple(_NUMPY)
-"""The canonical names of what the vendor's tensors can hold, whether an operator takes it or not; floats first."""
+"""The canonical names of the dtypes of the vendor's tensors, those that no operator takes included; floats first."""
 
 FLOATS: Final[tuple[str, ...]] = ("float16", "bfloat16", "float32", "float64")
-"""The floating-point ones that are computed with."""
+"""The floating-point dtypes that kernels compute with."""
 
 _ALIASES: Final[dict[str, str]] = {
     "half": "float16",
@@ -60,7 +60,7 @@ _ALIASES: Final[dict[str, str]] = {
 
 
 def dtype_named(dtype: object) -> str:
-    """The canonical name of a dtype: of a name, a numpy dtype or scalar type, or what else prints as a name.
+    """Return the canonical name of a dtype: a name, a numpy dtype or scalar type, or an object that prints as a name.
 
     Letter case and prefixes of frameworks do not matter.
 
@@ -83,23 +83,23 @@ def dtype_named(dtype: object) -> str:
 
 
 def _other_byte_order(word: str) -> str:
-    """Of a numpy code such as ">f4" whose bytes are in another order than the machine's, the dtype's name; else ""."""
+    """Return the dtype's name for a numpy code such as ">f4" in another byte order than the machine's; else ""."""
     if not re.fullmatch(r"[<>][fiuc]\d+", word):
         return ""
     try:
-        found = np.dtype(word)
-    except TypeError:  # of no such width
+        dtype = np.dtype(word)
+    except TypeError:  # no dtype has this width
         return ""
-    return found.name if not found.isnative and found.name in _NUMPY else ""
+    return dtype.name if not dtype.isnative and dtype.name in _NUMPY else ""
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype that holds elements of `dtype` (a canonical name or an alias)."""
+    """Return the numpy dtype that holds elements of `dtype` (a canonical name or an alias)."""
     return _NUMPY[dtype if dtype in _NUMPY else dtype_named(dtype)]
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of one element.
+    """Return the bytes of one element.
 
     >>> [itemsize(dtype) for dtype in DTYPES]
     [2, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8, 16, 1, 1]
@@ -108,12 +108,17 @@ def itemsize(dtype: str) -> int:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether `dtype` is one of the floating-point types."""
+    """Return True if `dtype` is one of FLOATS."""
     return dtype in FLOATS
 
 
+def is_short_float(dtype: str) -> bool:
+    """Return True if `dtype` is a float of 16 bits."""
+    return is_float(dtype) and itemsize(dtype) == 2
+
+
 def in_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """`array` as elements of `dtype`, its values unchanged; no copy where its bytes are those elements.
+    """Return `array` as elements of `dtype`, its values unchanged; no copy where its bytes are those elements.
 
     bfloat16 may come as its bits, in uint16 or in the two-byte void of .npy files, and both 16-bit floats as float32.
     Raises BadInput for any other dtype, and for a float32 value that the 16-bit float does not have.
@@ -123,7 +128,7 @@ def in_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
         return array
     if dtype == "bfloat16" and array.dtype in (np.dtype(np.uint16), np.dtype("V2")):
         return array.view(target)
-    short = target.itemsize == 2 and is_float(dtype)
+    short = is_short_float(dtype)
     if not short or array.dtype != np.float32:
         others = [
             *(["its bits in uint16"] if dtype == "bfloat16" else []),
@@ -141,17 +146,17 @@ def in_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 
 def rounded(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """`array` in `dtype`: nearest, ties to even; same shape, no copy if it has that dtype already.
+    """Return `array` in `dtype`: nearest, ties to even; same shape, no copy if it has that dtype already.
 
-    A float becomes infinite past the largest value; an integer stops at the ends of its range, and NaN becomes 0.
+    A float becomes infinite beyond the largest value; an integer stops at the ends of its range, and NaN becomes 0.
     A 16-bit float is rounded from 32 bits only: from 64 bits the value would be rounded twice, once on the way, and
-    could land on the wrong side of a tie. Round to "float32" first where that is what the kernel does.
+    could land on the wrong side of a tie. Round to "float32" first where the kernel does so.
     Raises TypeError for a 64-bit float on its way to 16 bits.
     """
     target = numpy_dtype(dtype)
     if array.dtype == target:
         return array
-    if target.itemsize == 2 and is_float(dtype) and array.dtype == np.float64:
+    if is_short_float(dtype) and array.dtype == np.float64:
         message = f"float64 to {dtype} would round twice; round to float32 first"
         raise TypeError(message)
     if target.kind in "iu" and array.dtype.kind not in "iub":
@@ -161,7 +166,7 @@ def rounded(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 
 def _rounded_to_integer(array: np.ndarray[Any, Any], target: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The nearest integers that `target` can hold."""
+    """Return the nearest integers that `target` can hold."""
     limits = np.iinfo(target)
     nearest = np.rint(array.astype(np.float64))
     below, above = nearest < limits.min, nearest >= float(limits.max)

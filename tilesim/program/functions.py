@@ -19,13 +19,13 @@ class Function:
 
     name: str
     text: str
-    """How a call is written, `{}` for each argument; `{all}` for a list of them."""
+    """Template of a call: `{}` stands for each argument, `{all}` for the list of them."""
     value: Callable[..., int]
     """The function of ints, of shapes of ints."""
     elementwise: Callable[..., Any]
     """The function of arrays of int64, or of object arrays of ints."""
     magnitude: Callable[..., int]
-    """A bound of the absolute value, from bounds of the arguments'."""
+    """The function that bounds the absolute value, from bounds of the arguments."""
 
 
 def _floor_div(top: Any, bottom: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The instruction table: one row an instruction, and all that is known of it but its price, which is a chip's.
+"""The instruction table: one row an instruction, with all its facts but the price, which is a chip's.
 
-A row says the pipe, the cost class that a chip file prices, the numpy meaning `meaning(out, *sources)`, the shapes of
-operands and result and whether it also reads its destination. Operators are made of these and nothing else.
+A row has the pipe, the cost class that a chip file prices, the numpy meaning `meaning(out, *sources)`, the shapes of
+operands and result and the mark that it also reads its destination. Operators consist of these instructions alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str]] = {
     ("l1", "l0b"): ("l1_l0b", "mte1"),
     ("l0c", "gm"): ("l0c_gm", "fixp"),
 }
-"""(source space, destination space) of a copy -> (its table in the chip file, its pipe)."""
+"""Routes of copies: (source space, destination space) -> (table in the chip file, pipe)."""
 
 COPIES = ("copy", "copy_transposed")
 """The instructions whose pipe and price are those of a route."""
@@ -33,7 +33,7 @@ PIPES = {"vector": ("mte2", "v", "mte3"), "cube": ("mte2", "mte1", "m", "fixp")}
 """The pipes of a core, in the order in which data passes them."""
 
 REGISTERS = "reg"
-"""Vector registers: values of a fused vector function, which take no bytes of the unified buffer (arch 3510)."""
+"""The space of vector registers: values of a fused vector function, without bytes of the unified buffer (arch 3510)."""
 
 SPACES = {"vector": ("ub",), "cube": ("l1", "l0a", "l0b", "l0c")}
 """The on-chip memories of a core."""
@@ -103,7 +103,7 @@ def _by_row(function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _column_sum(out: Array, x: Array) -> None:
-    """Pairwise by halves from a power of two, as the vector cores fold a column; no running sum, so no drift."""
+    """Add pairwise by halves from a power of two, as the vector cores fold a column; no running sum, so no drift."""
     rows = x.shape[0]
     half = 1 << (rows.bit_length() - 1)
     total = x[:half].copy()
@@ -132,7 +132,7 @@ def _transposed(out: Array, source: Array) -> None:
 
 
 def _push(out: Array, value: Array, index: float) -> None:
-    """Adds `value` to a binary counter of partial sums: a carry joins two of one level, so that no sum grows long."""
+    """Add `value` to a binary counter of partial sums: a carry joins two of one level, so that no sum grows long."""
     total, level = value.copy(), 0
     while int(index) >> level & 1:
         total += out[level]
@@ -141,7 +141,7 @@ def _push(out: Array, value: Array, index: float) -> None:
 
 
 def _drain(out: Array, counter: Array, count: float) -> None:
-    """Adds the levels that a counter holds after `count` values, smallest first."""
+    """Add the levels that a counter holds after `count` values, smallest first."""
     for level in range(len(counter)):
         if int(count) >> level & 1:
             out += counter[level]

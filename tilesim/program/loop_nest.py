@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
-from tilesim.program.recorder import Instr, Loop, Phase
+from tilesim.program.recorder import Instr, Loop, Phase, walk
 from tilesim.program.sizes import Variable
 
 Sizes = Mapping[str, Any]
@@ -22,9 +22,9 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`times` tiles of `size` elements, the first at `start`, each `step` after the one before.
+    """A run of `times` tiles of `size` elements, the first at `start`, each `step` after the one before.
 
-    `after` and `before` are what the axis still has of the halo on each side.
+    `after` and `before` are the elements of the halo that the axis has on each side.
     """
 
     start: int
@@ -44,15 +44,15 @@ class Step:
 
 
 def cached_per_step(function: Callable[[Step, *Ts], T]) -> Callable[[Step, *Ts], T]:
-    """The function, which keeps what it returned for a step as long as the step is there, as a nest has many prices."""
-    known: WeakKeyDictionary[Step, dict[tuple[*Ts], T]] = WeakKeyDictionary()
+    """Return the function with a cache of its results that lives as long as each step: a nest is priced many times."""
+    cache: WeakKeyDictionary[Step, dict[tuple[*Ts], T]] = WeakKeyDictionary()
 
     @functools.wraps(function)
     def get(step: Step, *more: *Ts) -> T:
-        found = known.setdefault(step, {})
-        if more not in found:
-            found[more] = function(step, *more)
-        return found[more]
+        results = cache.setdefault(step, {})
+        if more not in results:
+            results[more] = function(step, *more)
+        return results[more]
 
     return get
 
@@ -70,7 +70,7 @@ Nest = tuple[Step | TileRun, ...]
 
 
 def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
-    """(start, count) [elements] of the axis that falls to share `part` of `parts`; count 0 where none is left."""
+    """Return (start, count) [elements] of share `part` of `parts` of the axis; count 0 for a share without elements."""
     extent, unit = loop.extent.bind(sizes), loop.unit.bind(sizes)
     if not loop.split:
         return 0, extent
@@ -89,7 +89,7 @@ def share(loop: Loop, sizes: Sizes, parts: int, part: int) -> tuple[int, int]:
 
 
 def segments(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> list[Segment]:
-    """The tiles of one share of a loop that is not dealt, in order, as runs of equal ones."""
+    """Return the tiles of one share of a loop that is not cyclic, in order, as runs of equal tiles."""
     tile = loop.tile.bind(sizes)
     start, count = share(loop, sizes, parts, part)
     if count <= 0:
@@ -109,7 +109,7 @@ def segments(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> list[Se
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One tile: where it starts, its size and halo [elements], its number along the axis and the row that it is of."""
+    """One tile: its start, size and halo [elements], its number along the axis and its row."""
 
     start: int
     size: int
@@ -127,7 +127,7 @@ def bound(loop: Loop, place: Place) -> dict[str, int]:
 
 
 def tiles(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Iterator[Place]:
-    """Every tile of one share of a loop, in order."""
+    """Yield every tile of one share of a loop, in order."""
     tile = loop.tile.bind(sizes)
     if loop.split == "cyclic":
         extent, each = loop.extent.bind(sizes), loop.trips(sizes)
@@ -149,7 +149,7 @@ Kinds = tuple["tuple[int, int, int, int, int] | tuple[int, Kinds]", ...]
 
 
 def runs(loop: Loop, sizes: Sizes, parts: int = 1, part: int = 0) -> Kinds:
-    """The tiles of one share of a loop by their sizes alone."""
+    """Return the tiles of one share of a loop by their sizes alone."""
     if loop.split != "cyclic":
         return tuple((s.times, s.size, s.after, s.before, 1) for s in segments(loop, sizes, parts, part))
     each = loop.trips(sizes)
@@ -179,14 +179,14 @@ def _dealt(tiles: int, rows: int, each: int, tile: int, tail: int, parts: int, p
         kinds = ((first, tile, 0, 0, rows), (1, tail, 0, 0, rows), (length - first - 1, tile, 0, 0, rows))
         return tuple(k for k in kinds if k[0])
 
-    whole, rest = divmod(count, period)
-    return (*(((whole, word(period)),) if whole else ()), *word(rest))
+    periods, remainder = divmod(count, period)
+    return (*(((periods, word(period)),) if periods else ()), *word(remainder))
 
 
-def _with_halo(found: list[Segment], loop: Loop, extent: int) -> list[Segment]:
-    """The segments cut where the halo leaves the axis, at its beginning and end."""
+def _with_halo(runs_of_tiles: list[Segment], loop: Loop, extent: int) -> list[Segment]:
+    """Return the segments cut where the halo leaves the axis, at its beginning and end."""
     out: list[Segment] = []
-    for s in found:
+    for s in runs_of_tiles:
         first = min(s.times, max(0, -(-(loop.lead - s.start) // s.step)))
         last = max(first, min(s.times, (extent - loop.halo - s.size - s.start) // s.step + 1))
         for i in (*range(first), *((first,) if last > first else ()), *range(last, s.times)):
@@ -197,23 +197,23 @@ def _with_halo(found: list[Segment], loop: Loop, extent: int) -> list[Segment]:
 
 
 def split_loops(phase: Phase) -> list[tuple[Loop, tuple[Loop, ...]]]:
-    """The loops of a phase that are split over cores, each with the split loops around it."""
-    found: list[tuple[Loop, tuple[Loop, ...]]] = []
+    """Return the loops of a phase that are split over cores, each with the split loops around it."""
+    splits: list[tuple[Loop, tuple[Loop, ...]]] = []
 
     def visit(body: Sequence[Instr | Loop], around: tuple[Loop, ...]) -> None:
         for node in body:
             if isinstance(node, Loop):
                 if node.split:
-                    found.append((node, around))
+                    splits.append((node, around))
                 visit(node.body, (*around, node) if node.split else around)
 
     visit(phase.body, ())
-    return found
+    return splits
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a split loop is shared out: core c of the first `cores` runs share (c // `below`) mod `parts`."""
+    """The distribution of a split loop: core c of the first `cores` runs share (c // `below`) mod `parts`."""
 
     loop: Loop
     parts: int
@@ -221,12 +221,12 @@ class Cut:
     cores: int
 
     def part(self, core: int) -> int:
-        """The share of a core; -1 if it runs none of the loop."""
+        """Return the share of a core; -1 if it runs none of the loop."""
         return (core // self.below) % self.parts if core < self.cores else -1
 
 
 def cuts(phase: Phase, sizes: Sizes) -> list[Cut]:
-    """The split loops of a phase: nested ones make a grid of cores, in row-major order."""
+    """Return the cuts of a phase's split loops: nested loops make a grid of cores, in row-major order."""
     splits = split_loops(phase)
     parts = {loop: int(loop.parts.bind(sizes)) for loop, _ in splits}
     out = []
@@ -237,16 +237,16 @@ def cuts(phase: Phase, sizes: Sizes) -> list[Cut]:
 
 
 Parts = Mapping[Loop, tuple[int, int]]
-"""(parts, part) of every split loop, for one core."""
+"""Shares of one core: (parts, part) of every split loop."""
 
 
 def parts_of(phase: Phase, sizes: Sizes, core: int) -> Parts:
-    """The shares of a core."""
+    """Return the shares of a core."""
     return {cut.loop: (cut.parts, cut.part(core)) for cut in cuts(phase, sizes)}
 
 
 class Nests:
-    """The nests of a phase's cores, sharing the bodies that are equal."""
+    """The nests of a phase's cores, which share equal bodies."""
 
     def __init__(self, phase: Phase, sizes: Sizes) -> None:
         self.phase = phase
@@ -255,18 +255,18 @@ class Nests:
         self._inside = {loop: _inside(loop) for loop in phase.loops()}
 
     def core(self, core: int) -> Nest:
-        """The nest of one core."""
+        """Return the nest of one core."""
         return self._nest(self.phase.body, self.sizes, (), parts_of(self.phase, self.sizes, core))
 
     def distinct(self, cores: int) -> list[tuple[Nest, int, int]]:
-        """(nest, first core, how many cores) for every distinct share of the phase."""
+        """Return (nest, first core, number of cores) of every distinct share of the phase."""
         cut = cuts(self.phase, self.sizes)
         kinds = {c.loop: {p: self._kind(c, p) for p in range(-1, c.parts)} for c in cut}
-        found: dict[tuple[Any, ...], list[int]] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
         for core in range(cores):
-            found.setdefault(tuple(kinds[c.loop][c.part(core)] for c in cut), []).append(core)
+            groups.setdefault(tuple(kinds[c.loop][c.part(core)] for c in cut), []).append(core)
         out = []
-        for members in found.values():
+        for members in groups.values():
             parts = {c.loop: (c.parts, c.part(members[0])) for c in cut}
             out.append((self._nest(self.phase.body, self.sizes, (), parts), members[0], len(members)))
         return out
@@ -304,10 +304,10 @@ class Nests:
         return out
 
     def _pattern(self, loop: Loop, kinds: Kinds, sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
-        mine = (*key, loop, kinds)
-        if mine not in self._bodies:
-            self._bodies[mine] = tuple(self._runs(loop, kinds, sizes, key, parts))
-        return self._bodies[mine]
+        name = (*key, loop, kinds)
+        if name not in self._bodies:
+            self._bodies[name] = tuple(self._runs(loop, kinds, sizes, key, parts))
+        return self._bodies[name]
 
     def _body(self, loop: Loop, tile: tuple[int, ...], sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
         inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
@@ -316,12 +316,12 @@ class Nests:
             _, size, after, before, _, _, rows = loop.variables
             known: dict[str, int] = dict(zip((size, after, before, rows), tile, strict=True))
             inside = {**sizes, **known, Variable(loop.name, "step"): _step(loop, sizes)}
-            self._bodies[mine] = self._nest(loop.body, inside, mine, parts)
-        return self._bodies[mine]
+            self._bodies[name] = self._nest(loop.body, inside, name, parts)
+        return self._bodies[name]
 
 
 def _step(loop: Loop, sizes: Sizes) -> int:
-    """What divides the starts of a loop's tiles [elements]; shares of cores start at units."""
+    """Return a divisor of the starts of a loop's tiles [elements]; shares of cores start at units."""
     if loop.even or loop.halo or loop.lead:
         return 1
     tile = int(loop.tile.bind(sizes))
@@ -329,15 +329,11 @@ def _step(loop: Loop, sizes: Sizes) -> int:
 
 
 def _inside(loop: Loop) -> set[Loop]:
-    found: set[Loop] = set()
-    for node in loop.body:
-        if isinstance(node, Loop):
-            found |= {node} | _inside(node)
-    return found
+    return {node for node, _ in walk(loop.body) if isinstance(node, Loop)}
 
 
 def executed(nest: Nest, times: int = 1) -> Iterator[tuple[Step, int]]:
-    """(step, number of executions) of a nest that runs `times` times; a step of several tiles comes several times."""
+    """Yield (step, number of executions) of a nest that runs `times` times, a step once for each run that has it."""
     for item in nest:
         if isinstance(item, Step):
             yield item, times
@@ -346,7 +342,7 @@ def executed(nest: Nest, times: int = 1) -> Iterator[tuple[Step, int]]:
 
 
 def steps(nest: Nest) -> Iterator[Step]:
-    """Every distinct step of a nest once."""
+    """Yield every distinct step of a nest once."""
     seen: set[int] = set()
     stack: list[Nest] = [nest]
     while stack:

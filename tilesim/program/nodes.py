@@ -1,4 +1,4 @@
-"""What a phase is made of once it is recorded: a tree of instructions and loops."""
+"""The nodes of a recorded phase: a tree of instructions and loops."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Instr:
 
     @property
     def pipe(self) -> str:
-        """The pipe that runs it; of a copy, by its route."""
+        """The pipe that runs it; the route's for a copy."""
         return ISA[self.op].pipe or ROUTES[self.route][1]
 
     @property
     def route(self) -> tuple[str, str]:
-        """(source space, destination space) of a copy."""
+        """The route of a copy: (source space, destination space)."""
         first = self.src[0]
         return (first.space if isinstance(first, View) else "", self.dst.space)
 
     def reads(self) -> Iterator[View]:
-        """The views that it reads, its destination among them where it accumulates."""
+        """Yield the views that it reads, its destination among them where it accumulates."""
         yield from (s for s in self.src if isinstance(s, View))
         if ISA[self.op].accumulates:
             yield self.dst
@@ -79,7 +79,7 @@ class Loop:
 
     @property
     def whole(self) -> bool:
-        """Whether all its tiles are full whatever the sizes: a fixed tile that divides the axis and every share."""
+        """True if all its tiles are full at any sizes: a fixed tile that divides the axis and every share."""
         tile = self.tile.constant
         shares = self.unit.divisor() if self.split else 0
         return tile == 1 or (tile is not None and self.extent.divisor() % tile == 0 and shares % tile == 0)
@@ -108,7 +108,7 @@ class Loop:
         return {size: self.tile, after: self.halo, before: self.lead, rows: self.strip}
 
     def trips(self, sizes: Mapping[str, Any]) -> int:
-        """Tiles along its axis, of all cores together."""
+        """Return the number of tiles along its axis, of all cores together."""
         return int(-(-self.extent.bind(sizes) // max(self.tile.bind(sizes), 1)))
 
     def tiles(self, sizes: Mapping[str, Any]) -> int:
@@ -139,7 +139,7 @@ class Tile:
 def walk(
     body: Sequence[Instr | Loop], around: tuple[Loop, ...] = ()
 ) -> Iterator[tuple[Instr | Loop, tuple[Loop, ...]]]:
-    """Every node of a body with the loops around it, in program order."""
+    """Yield every node of a body with the loops around it, in program order."""
     for node in body:
         yield node, around
         if isinstance(node, Loop):
@@ -147,7 +147,7 @@ def walk(
 
 
 def full_tiles(loops: Iterable[Loop], sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """The sizes with those loops at full tiles, outer before inner, that are not at a tile already."""
+    """Return the sizes with full tiles of the loops, outer before inner, that are not at a tile already."""
     out = dict(sizes)
     for loop in loops:
         for name, most in loop.full().items():

@@ -6,8 +6,8 @@
             a = p.load(x[n, :H])                                      # copy in; a fresh buffer of two slots
             p.store(p.mul(a, a, out=a), y[n])                         # out= is the buffer plan
 
-What a kernel cannot mean is refused while recording, with the line: reading a value that a later write replaced, silent
-broadcasting, an uninitialised read, a wrong memory, a buffer written both in a loop and around it without carry.
+Ambiguous programs are refused while recording, with the line: a read of a value that a later write replaced, a silent
+broadcast, an uninitialised read, a wrong memory, a buffer written both in a loop and around it without carry.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Phase:
     buffers: list[Buffer] = field(default_factory=list)
     tiles: dict[str, Tile] = field(default_factory=dict)
     k_block: int = 0
-    """Of a matmul phase, what one mmad sums of k [elements]: the operator's, so that values do not depend on tiles."""
+    """Elements of k that one mmad of a matmul phase sums; stated by the operator: values do not depend on tiles."""
     _stack: list[Loop] = field(default_factory=list)
     _writes: dict[Buffer, list[tuple[Loop, ...]]] = field(default_factory=dict)
     """The loops around each write of a buffer."""
     _read: set[Buffer] = field(default_factory=set)
 
-    # ---------------------------------------------------------------- what an author calls
+    # ---------------------------------------------------------------- the author's calls
     @property
     def cores(self) -> Size:
         """The number of cores that take part in this phase; a workspace of partials has this many rows."""
@@ -88,7 +88,7 @@ class Phase:
         self.tiles[name] = Tile(name, None if cap is None else Size.of(cap), multiple_of, cap_reason, least, equal)
         return dim(name, multiple_of)
 
-    def loop(  # noqa: PLR0913 - a loop is what its arguments say
+    def loop(  # noqa: PLR0913 - one argument a field of the loop
         self,
         name: str,
         extent: Size | int,
@@ -247,7 +247,7 @@ class Phase:
         return {b for loop in self._stack for b in loop.carry}
 
     def _source(self, s: Operand, op: str, where: str) -> Source:
-        """The operand as a view or scalar. Raises BadOperator for contents that are not there any more, or not yet."""
+        """Return the operand as a view or scalar. Raises BadOperator for contents overwritten or not written yet."""
         if isinstance(s, (Scalar, Size, int, float)):
             return Scalar.of(s)
         if isinstance(s, View) and isinstance(s.base, Tensor):
@@ -263,26 +263,26 @@ class Phase:
                 "use the later value or give the later write another out=",
                 where,
             )
-        left = [loop for loop in value.loops if loop not in self._stack and value.buffer not in loop.carry]
-        if left:
+        closed = [loop for loop in value.loops if loop not in self._stack and value.buffer not in loop.carry]
+        if closed:
             raise BadOperator(
-                f"{op} reads '{name}' outside the loop over {left[0].name} that wrote it; give that loop "
+                f"{op} reads '{name}' outside the loop over {closed[0].name} that wrote it; give that loop "
                 f"carry=({name},), its buffer, and read it as p.read({name})",
                 where,
             )
         return value.view
 
-    # ---------------------------------------------------------------- reading what was recorded
+    # ---------------------------------------------------------------- reading the record
     def bytes(self, memory: str) -> Size:
-        """Bytes that its buffers take in a memory, but for those in pools."""
+        """Return the bytes of its buffers in a memory, without those of pools."""
         return sum((b.bytes for b in self.buffers if b.space == memory and not b.pool), ZERO)
 
     def instructions(self) -> Iterator[Instr]:
-        """Its instructions in program order, each once."""
+        """Yield its instructions in program order, each once."""
         yield from (node for node, _ in walk(self.body) if isinstance(node, Instr))
 
     def loops(self) -> Iterator[Loop]:
-        """Its loops, outer before inner."""
+        """Yield its loops, outer before inner."""
         yield from (node for node, _ in walk(self.body) if isinstance(node, Loop))
 
     def finish(self) -> None:
@@ -297,12 +297,12 @@ class Phase:
 
 
 def _unique(name: str, taken: Container[str]) -> str:
-    """The name, with the first number from 2 on that makes it another than those taken."""
+    """Return the name, with the first number from 2 on that distinguishes it from the names `taken`."""
     return name if name not in taken else next(n for i in itertools.count(2) if (n := f"{name}{i}") not in taken)
 
 
 def _buffer(target: Target, where: str) -> Buffer:
-    """The buffer that a target is in. Raises BadOperator for a tensor."""
+    """Return the buffer of a target. Raises BadOperator for a tensor."""
     base = target if isinstance(target, Buffer) else target.view.base if isinstance(target, Value) else target.base
     if not isinstance(base, Buffer):
         raise BadOperator(f"'{base.name}' is a tensor, not a buffer", where)
@@ -322,14 +322,14 @@ class Reserve:
     memory: str = "ub"
     share: Fraction = Fraction(0)
 
-    def bytes_of(self, whole_bytes: int) -> int:
-        """Return the bytes that it keeps back of a memory of `whole_bytes`."""
-        return self.bytes + math.ceil(whole_bytes * self.share)
+    def bytes_of(self, memory_bytes: int) -> int:
+        """Return the bytes that it keeps back of a memory of `memory_bytes`."""
+        return self.bytes + math.ceil(memory_bytes * self.share)
 
 
 @dataclass(eq=False)
 class Kernel:
-    """What is launched once: phases in order with a sync of all cores between, workspace, and what is kept back.
+    """A launch: phases in order with a sync of all cores between them, workspace and reserves.
 
     `family` and `registers` are the chip's, for reserves and slots that differ; values and shapes never depend on them.
     """
@@ -343,29 +343,29 @@ class Kernel:
     registers: int = 0
     """Vector registers of a core; 0 where vector instructions work on the unified buffer."""
     whole_memories: tuple[str, ...] = ()
-    """Memories whose stated size counts, not the part that the platform shows; reserves come off that."""
+    """Memories of which the stated size counts, less the reserves, rather than the part that the platform shows."""
     where: str = ""
-    """file:line of the operator, for instructions that no line of the author records."""
+    """Line (file:line) of the operator, for instructions that no line of the author records."""
     route: str = "kernel"
-    """"kernel" for one of its own; else what the operator launches in its place."""
+    """Route of the call: "kernel" for the operator's own kernel, else the name of what is launched in its place."""
     launches: bool = False
-    """Whether every phase is a launch of its own, as in a composite of other operators."""
+    """True if every phase is a separate launch, as in a composite of other operators."""
     phases: list[Phase] = field(default_factory=list)
     reserves: dict[str, Reserve] = field(default_factory=dict)
     statics: list[Buffer] = field(default_factory=list)
     workspaces: dict[str, Tensor] = field(default_factory=dict)
     overwrites: dict[str, str] = field(default_factory=dict)
-    """Outputs that lie where an input does, by the input's name: the memory holds those bytes once."""
+    """Outputs that share the memory of an input, by the input's name: the memory holds those bytes once."""
     tiling_bytes: int = 0
-    """Tiling data that every core reads before it begins; 0 where they are constants of the kernel, or not known."""
+    """Bytes of tiling data that every core reads before it begins; 0 if it is constant in the kernel or unknown."""
     uncached: set[str] = field(default_factory=set)
-    """Inputs whose reads go past the L2 cache."""
+    """Inputs whose reads bypass the L2 cache."""
     _written_in: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:
         tensor = self.tensors.get(name)
         if tensor is None:
-            raise BadOperator(f"'{name}' is absent or no tensor of {self.name}", caller(self.where))
+            raise BadOperator(f"'{name}' is absent or not a tensor of {self.name}", caller(self.where))
         return tensor
 
     def shaped(self, name: str, *shape: Size | int) -> Tensor:
@@ -395,7 +395,7 @@ class Kernel:
         return tensor
 
     def bypass(self, *names: str) -> None:
-        """Let the reads of inputs that are read once go past the L2 cache, which they neither fill nor hit."""
+        """Let the reads of inputs that are read once bypass the L2 cache: they neither fill nor hit it."""
         where = caller(self.where)
         for name in names:
             role = self[name].role

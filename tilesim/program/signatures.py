@@ -1,7 +1,7 @@
-"""Which shapes an instruction takes and yields, written as numpy writes them: "(*rows,n),(*rows)->(*rows,n)".
+"""Signatures: the shapes that an instruction takes and yields, in numpy's notation "(*rows,n),(*rows)->(*rows,n)".
 
 A name stands for one size and a starred name for any number of axes. "()" is one value: a scalar or an element of a
-buffer. Equal names stand for equal sizes, so nothing is broadcast that the signature does not say.
+buffer. Equal names stand for equal sizes, so an instruction broadcasts only what its signature states.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Sizes = dict[str, Shape]
 
 
 class ShapeError(ValueError):
-    """Operands whose shapes an instruction does not take."""
+    """The error of operands with shapes that an instruction does not take."""
 
 
 def text(shape: Sequence[object]) -> str:
-    """A shape as it is written: [rows, H]."""
+    """Return a shape as text: [rows, H]."""
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
@@ -35,7 +35,7 @@ class Signature:
 
     @staticmethod
     def parsed(signature: str) -> Signature:
-        """The signature that a text states.
+        """Return the signature that a text states.
 
         >>> Signature.parsed("(*rows,n)->(*rows)")
         Signature(operands=(('*rows', 'n'),), result=('*rows',))
@@ -44,9 +44,9 @@ class Signature:
         return Signature(tuple(operands), result[0])
 
     def yields(self, shapes: Sequence[Shape], out: Shape | None = None) -> Shape:
-        """The shape of the result of operands; `out` is that of the destination, if there is one already.
+        """Return the shape of the result; `shapes` are those of the operands, `out` that of a known destination.
 
-        Raises ShapeError for operands or a destination of other shapes, and for a result that only `out` can tell.
+        Raises ShapeError for operands or a destination of other shapes, and for a result that only `out` determines.
         """
         sizes: Sizes = {}
         if len(shapes) != len(self.operands):
@@ -73,12 +73,12 @@ def _listed(shapes: Sequence[Sequence[object]]) -> str:
 
 
 def _filled(axes: Axes, sizes: Sizes) -> tuple[Size | str, ...]:
-    """The axes with the sizes that are known in the place of names."""
+    """Return the axes with known sizes in the place of names."""
     return tuple(size for name in axes for size in sizes.get(name, (name,))) or (ONE,)
 
 
 def _matches(axes: Axes, shape: Shape, sizes: Sizes) -> bool:
-    """Whether a shape has these axes; names that are not known yet take their sizes from it."""
+    """Return True if a shape has these axes; names without a size take theirs from it."""
     at = next((i for i, name in enumerate(axes) if name.startswith("*")), None)
     groups: list[Shape] = [(size,) for size in shape]
     if at is not None:

@@ -47,7 +47,7 @@ Word = Literal["start", "size", "after", "before", "index", "row", "rows", "step
 
 
 class Variable(str):
-    """The name of a number that changes while a phase runs, written `n.start`: of which loop or phase, and which word.
+    """The name of a number that changes while a phase runs, its loop or phase and a word: `n.start`.
 
     A loop binds for each tile the six words of a Range and the `step` that divides the starts of its tiles, and for
     each plan the `parts` that its axis is cut into; a phase binds its number of `cores` and the index of the `core`.
@@ -58,13 +58,13 @@ class Variable(str):
     word: Word
 
     def __new__(cls, owner: str, word: Word) -> Self:
-        """Keep both parts of the name, so that it is never taken apart again."""
+        """Keep both parts of the name, so that it is never parsed again."""
         name = super().__new__(cls, f"{owner}.{word}")
         name.owner, name.word = owner, word
         return name
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, Word]]:
-        """Copies and pickles keep both parts."""
+        """Return the constructor and both parts, which copies and pickles keep."""
         return type(self), (self.owner, self.word)
 
 
@@ -91,7 +91,7 @@ class Atom(ABC):
 
     @property
     def multiple_of(self) -> int:
-        """A number that divides its value whatever the names are."""
+        """A divisor of its value at any values of the names."""
         return 1
 
 
@@ -195,7 +195,7 @@ class Size:
 
     @staticmethod
     def of(x: Size | Atom | int) -> Size:
-        """`x` as a Size."""
+        """Return `x` as a Size."""
         if isinstance(x, Size):
             return x
         if isinstance(x, Atom):
@@ -241,7 +241,7 @@ class Size:
     __rmul__ = __mul__
 
     def bind(self, env: Env) -> Any:
-        """Its value [int, or an array of them] with the names of `env`. Raises KeyError for a name that is missing."""
+        """Return its value [int, or an array of them] with the names of `env`. Raises KeyError for a missing name."""
         total: Any = 0
         for monomial, coefficient in self.terms:
             value: Any = coefficient
@@ -251,7 +251,7 @@ class Size:
         return total
 
     def substitute(self, env: Mapping[str, int | Size]) -> Size:
-        """The Size with some names replaced by numbers or other Sizes."""
+        """Return the Size with some names replaced by numbers or other Sizes."""
         if self.constant is not None:
             return self
         total = ZERO
@@ -267,16 +267,16 @@ class Size:
         return sum(abs(c) * math.prod(atom.magnitude(bounds) for atom in m) for m, c in self.terms)
 
     def names(self) -> frozenset[str]:
-        """The names that occur in it."""
+        """Return the names that occur in it."""
         return frozenset(n for monomial, _ in self.terms for atom in monomial for n in atom.names())
 
     def coefficient(self, *names: str) -> int:
-        """The coefficient of the product of `names` (of the constant term without names)."""
+        """Return the coefficient of the product of `names` (of the constant term without names)."""
         wanted = sorted(names)
         return sum(c for m, c in self.terms if sorted(str(a) for a in m) == wanted)
 
     def divisor(self) -> int:
-        """A number that divides its value whatever the names are, by their `multiple_of`; 0 for zero."""
+        """Return a divisor of its value at any values of the names, by their `multiple_of`; 0 for zero."""
         return math.gcd(*(c * math.prod(a.multiple_of for a in m) for m, c in self.terms)) if self.terms else 0
 
     def __str__(self) -> str:
@@ -308,12 +308,12 @@ ONE = Size.of(1)
 
 
 def dim(name: str, multiple_of: int = 1) -> Size:
-    """The size called `name`."""
+    """Return the size called `name`."""
     return Size.of(Dim(name, multiple_of))
 
 
 def dims(names: str) -> tuple[Size, ...]:
-    """The sizes called by the blank-separated `names`."""
+    """Return the sizes called by the blank-separated `names`."""
     return tuple(dim(n) for n in names.split())
 
 
@@ -333,7 +333,7 @@ def _has_arrays(value: Any) -> bool:
 
 
 def _bound(value: Any) -> int:
-    """The largest absolute value of a number or of an array; of a shape, that of its rank, sizes and elements."""
+    """Return the largest absolute value of a number or an array; of a shape, that of its rank, sizes and elements."""
     if isinstance(value, tuple):
         return max(len(value), math.prod(max(1, _bound(size)) for size in value))
     return max(abs(int(np.min(value, initial=0))), abs(int(np.max(value, initial=0))))
@@ -346,7 +346,7 @@ def _of_objects(value: Any) -> Any:
 
 
 def _applied(function: Function, *arguments: Any) -> Size:
-    """The function of some arguments, simplified where that is known."""
+    """Return the function of some arguments, simplified where a rule is known."""
     return _SIMPLIFIED[function.name](*arguments) if function.name in _SIMPLIFIED else _call(function, *arguments)
 
 
@@ -355,12 +355,12 @@ def _call(function: Function, *arguments: Size | Shape) -> Size:
 
 
 def ceil_div(top: Size | int, bottom: Size | int) -> Size:
-    """⌈top / bottom⌉, with what divides evenly taken out: ⌈(16H + C)/8⌉ is 2H + ⌈C/8⌉."""
+    """Return ⌈top / bottom⌉, without the terms that divide evenly: ⌈(16H + C)/8⌉ is 2H + ⌈C/8⌉."""
     return _quotient(CEIL_DIV, Size.of(top), Size.of(bottom))
 
 
 def floor_div(top: Size | int, bottom: Size | int) -> Size:
-    """⌊top / bottom⌋, with what divides evenly taken out."""
+    """Return ⌊top / bottom⌋, without the terms that divide evenly."""
     return _quotient(FLOOR_DIV, Size.of(top), Size.of(bottom))
 
 
@@ -372,36 +372,36 @@ def _quotient(function: Function, top: Size, bottom: Size) -> Size:
         return top if top.constant == 0 else _call(function, top, bottom)
     if n <= 0:
         raise ValueError(f"{function.name} by {n}, which is not positive")
-    whole, rest = _parted(top, n)
-    if rest.constant is not None:
-        return whole + function.value(rest.constant, n)
-    return whole + _call(function, rest, bottom)
+    quotient, remainder = _parted(top, n)
+    if remainder.constant is not None:
+        return quotient + function.value(remainder.constant, n)
+    return quotient + _call(function, remainder, bottom)
 
 
 def mod(x: Size | int, n: Size | int) -> Size:
-    """The remainder x - n⌊x/n⌋, with what divides evenly taken out: (16H + C) mod 8 is C mod 8."""
+    """Return the remainder x - n⌊x/n⌋, without the terms that divide evenly: (16H + C) mod 8 is C mod 8."""
     x, n = Size.of(x), Size.of(n)
     if n.constant is None:
         return ZERO if x == n else _call(MOD, x, n)
     if n.constant <= 0:
         raise ValueError(f"mod by {n.constant}, which is not positive")
-    _, rest = _parted(x, n.constant)
-    return _call(MOD, rest, n) if rest.constant is None else Size.of(rest.constant % n.constant)
+    _, remainder = _parted(x, n.constant)
+    return _call(MOD, remainder, n) if remainder.constant is None else Size.of(remainder.constant % n.constant)
 
 
 def _parted(x: Size, n: int) -> tuple[Size, Size]:
-    """The quotient of the terms of `x` whose coefficients `n` divides, and the other terms."""
-    whole = Size(tuple((m, c // n) for m, c in x.terms if c % n == 0))
-    return whole, Size(tuple((m, c) for m, c in x.terms if c % n))
+    """Return the quotient of the terms of `x` whose coefficients `n` divides, and the other terms."""
+    quotient = Size(tuple((m, c // n) for m, c in x.terms if c % n == 0))
+    return quotient, Size(tuple((m, c) for m, c in x.terms if c % n))
 
 
 def maximum(*sizes: Size | int) -> Size:
-    """The largest of some sizes."""
+    """Return the largest of some sizes."""
     return _extreme(MAXIMUM, sizes)
 
 
 def minimum(*sizes: Size | int) -> Size:
-    """The smallest of some sizes."""
+    """Return the smallest of some sizes."""
     return _extreme(MINIMUM, sizes)
 
 
@@ -415,21 +415,21 @@ def _extreme(function: Function, sizes: Iterable[Size | int]) -> Size:
 
 
 def bit_length(x: Size | int) -> Size:
-    """The number of binary digits of `x`, the levels of a binary counter up to it."""
-    return _of_one(BIT_LENGTH, x)
+    """Return the number of binary digits of `x`, the levels of a binary counter up to it."""
+    return _unary(BIT_LENGTH, x)
 
 
 def pow2(x: Size | int) -> Size:
-    """The smallest power of two that is at least `x`."""
-    return _of_one(POW2, x)
+    """Return the smallest power of two that is at least `x`."""
+    return _unary(POW2, x)
 
 
 def pow2_floor(x: Size | int) -> Size:
-    """The largest power of two that is at most `x`; 0 if `x` is not positive."""
-    return _of_one(POW2_FLOOR, x)
+    """Return the largest power of two that is at most `x`; 0 if `x` is not positive."""
+    return _unary(POW2_FLOOR, x)
 
 
-def _of_one(function: Function, x: Size | int) -> Size:
+def _unary(function: Function, x: Size | int) -> Size:
     x = Size.of(x)
     return _call(function, x) if x.constant is None else Size.of(function.value(x.constant))
 
@@ -447,33 +447,33 @@ _SIMPLIFIED: Mapping[str, Callable[..., Size]] = {
 
 
 def align(x: Size | int, n: int) -> Size:
-    """`x` rounded up to a multiple of `n`; `x` itself where the promises of its names say that it is one."""
+    """Return `x` rounded up to a multiple of `n`; `x` itself where the `multiple_of` of its names makes it one."""
     x = Size.of(x)
     return x if x.divisor() % n == 0 else ceil_div(x, n) * n
 
 
 def rank(shape: Shape) -> Size:
-    """The number of axes of a shape."""
+    """Return the number of axes of a shape."""
     return _call(RANK, shape)
 
 
 def axis(shape: Shape, index: Size | int) -> Size:
-    """The size of an axis of a shape; a negative index counts from the end."""
+    """Return the size of an axis of a shape; a negative index counts from the end."""
     return _call(AXIS, shape, Size.of(index))
 
 
 def elements(shape: Shape) -> Size:
-    """The number of elements of a shape."""
+    """Return the number of elements of a shape."""
     return _call(ELEMENTS, shape)
 
 
 def least_axis(shape: Shape) -> Size:
-    """The smallest size in a shape; 1 without axes."""
+    """Return the smallest size in a shape; 1 without axes."""
     return _call(LEAST_AXIS, shape)
 
 
 def greatest_axis(shape: Shape) -> Size:
-    """The largest size in a shape; 1 without axes."""
+    """Return the largest size in a shape; 1 without axes."""
     return _call(GREATEST_AXIS, shape)
 
 
@@ -490,11 +490,11 @@ class Scalar:
 
     @staticmethod
     def of(x: Scalar | Size | float) -> Scalar:
-        """`x` as a Scalar."""
+        """Return `x` as a Scalar."""
         return x if isinstance(x, Scalar) else Scalar(x if isinstance(x, Size) else float(x))
 
     def bind(self, env: Env) -> float:
-        """Its value with the names and attributes of `env`."""
+        """Return its value with the names and attributes of `env`."""
         if self.function is not None:
             return self.function.value(*(argument.bind(env) for argument in self.arguments))
         if isinstance(self.leaf, Size):
@@ -503,7 +503,7 @@ class Scalar:
 
     @property
     def text(self) -> str:
-        """It as it stands in a larger formula."""
+        """Its text inside a larger formula."""
         if self.function is not None:
             return self.function.text.format(*(argument.text for argument in self.arguments))
         return f"{self.leaf:g}" if isinstance(self.leaf, float) else str(self.leaf)
@@ -513,8 +513,8 @@ class Scalar:
         """The names that occur in it."""
         if isinstance(self.leaf, Size):
             return self.leaf.names()
-        alone = {self.leaf} if isinstance(self.leaf, str) else set()
-        return frozenset(alone.union(*(argument.names for argument in self.arguments)))
+        leaf = {self.leaf} if isinstance(self.leaf, str) else set()
+        return frozenset(leaf.union(*(argument.names for argument in self.arguments)))
 
     def __add__(self, other: Scalar | Size | float) -> Scalar:
         return _real(ADD, self, other)
@@ -553,10 +553,10 @@ def _real(function: RealFunction, *arguments: Scalar | Size | float) -> Scalar:
 
 
 def attribute(name: str) -> Scalar:
-    """The attribute called `name` of an operator (eps, scale ...), as a Scalar."""
+    """Return the attribute called `name` of an operator (eps, scale ...), as a Scalar."""
     return Scalar(name)
 
 
 def ln(x: Scalar | Size | float, otherwise: float) -> Scalar:
-    """The natural logarithm of `x`, or `otherwise` where `x` is not positive."""
+    """Return the natural logarithm of `x`, or `otherwise` where `x` is not positive."""
     return _real(LN, x, otherwise)

@@ -1,4 +1,4 @@
-"""Units of the hardware that tile programs are written in."""
+"""Hardware units of tile programs."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ LANES: Final = VECTOR_BYTES // 4
 """Elements of float32 in a vector register."""
 
 FRACTAL: Final = 16
-"""The cube multiplies blocks of 16 x 16 x 16. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
+"""Side of the blocks that the cube multiplies. Source: vendor's platform files, `AICoreSpec.cube_m_size`."""
