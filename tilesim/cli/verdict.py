@@ -218,7 +218,7 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
         memories = ", ".join(dict.fromkeys(b.memory for b in others))
         spare = min(b.slack_bytes / max(b.right_bytes, 1) for b in others)
         line(
-            f"and {several(len(others), 'inequality', 'inequalities')} of {memories} without dims, each with "
+            f"and {several(len(others), 'inequality', 'inequalities')} without dims, of {memories}, each with "
             f"{percent(spare)} or more to spare: --all"
         )
 
