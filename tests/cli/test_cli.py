@@ -681,7 +681,7 @@ def test_chips_are_validated_by_name(tilesim):
 
 def test_exit_codes_are_documented(tilesim):
     shown = " ".join(answered(tilesim("--help")).split())
-    assert "Exit codes: 0 yes, 1 no, 2 what is not a shape" in shown
+    assert "Exit codes: 0 yes, 1 no, 2 invalid input" in shown
     assert all(code in shown for code in ("70 a fault of tilesim itself", "130 Ctrl-C", "141 output closed"))
 
 

@@ -56,7 +56,7 @@ def show(plan: Plan, *, buffers: bool = False) -> None:
         heading("the vendor's tiling data")
         fields((name, plan.tiling_unknown.get(name, f"{value}")) for name, value in plan.tiling_data.items())
     elif plan.vendor and plan.vendor.data is not None:
-        heading("no vendor tiling data: the vendor's kernel has other tiles")
+        heading("no tiling data: the vendor's kernel has other tiles")
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
