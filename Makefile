@@ -1,4 +1,4 @@
-# `make help` lists what there is. Everything runs in .venv, which is made on first use.
+# `make help` lists the targets. Everything runs in .venv, which is made on first use.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	"$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && command -v "$$p" && break; done)
@@ -10,12 +10,12 @@ SMALL := text_gated_residual_grad B=1 S=64 C=4 H=2560 R=320 --chip ascend950pr
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test trials check bench schema readme samples picture clean python
 
-help:  ## Say what can be made
+help:  ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
 
-setup: $(VENV)/.ready  ## Make .venv with the package and everything to test it
+setup: $(VENV)/.ready  ## Make .venv with the package and its development tools
 
-# A system's Python may come without ensurepip; virtualenv does without it.
+# A system's Python may lack ensurepip, which virtualenv does not need.
 $(VENV)/.ready: pyproject.toml
 	@'$(PYTHON)' -c '$(NEW_ENOUGH)' || { echo 'tilesim needs Python 3.11 or newer: make PYTHON=...' >&2; exit 2; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
@@ -30,20 +30,20 @@ demo: setup  ## Check, plan, simulate and run one operator
 	$(BIN)/tilesim simulate $(CASE)
 	$(BIN)/tilesim run $(SMALL) --random 0 --verify
 
-test: setup  ## All tests
+test: setup  ## Run all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-trials: setup  ## Random cases in thousands, where tests take a few
+trials: setup  ## Run thousands of random cases, where tests run a few
 	TILESIM_TRIALS=1 $(BIN)/python -m pytest -n auto --dist loadfile tests/ops
 
-check: setup  ## Lint, format, types, layers, tests
+check: setup  ## Check lint, format, types and layers, and run all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-bench: setup  ## How fast it is, as ratios, and how far off its times are
+bench: setup  ## Measure speed, as ratios, and the errors of predicted times
 	$(BIN)/python -m bench.speed
 	$(BIN)/python -m bench.accuracy
 
@@ -56,10 +56,10 @@ readme: setup  ## Run the commands of README.md and docs/ and write their output
 picture: setup  ## Draw docs/wings.svg again
 	$(BIN)/python -m tests.wings
 
-samples: setup  ## Write the reports in reports/ again, the page among them
+samples: setup  ## Write the reports in reports/ again, with the page
 	$(BIN)/python -m tests.samples
 
-clean:  ## Remove what was made
+clean:  ## Remove .venv, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 python:

@@ -565,7 +565,7 @@ def test_chips_of_a_family_with_several_products_are_told_apart(tilesim, tmp_pat
 
 def test_chips_differ_or_not(tilesim):
     assert "clock.vector_hz" in answered(tilesim("chips", "diff", "ascend910b1", "ascend910b3"), 1)
-    assert answered(tilesim("chips", "diff", "ascend910b1", "ascend910b1")).endswith("differ in 0 figures\n")
+    assert answered(tilesim("chips", "diff", "ascend910b1", "ascend910b1")).endswith("differ in 0 parameters\n")
     found = json.loads(answered(tilesim("chips", "diff", "ascend910b1", "ascend910b3", "--json"), 1))
     assert {"key": "cores.vector", "first": 48, "second": 40} in found["differences"]
 
@@ -574,7 +574,7 @@ def test_a_chip_of_ones_own(tilesim, tmp_path, monkeypatch):
     (tmp_path / "Ascend910B4-1.ini").write_text(INI)
     result = tilesim("chips", "import", "Ascend910B4-1.ini", "--out", "mine.toml")
     assert result.exit_code == 0
-    assert "figures from Ascend910B4-1.ini" in result.stderr
+    assert "parameters from Ascend910B4-1.ini" in result.stderr
     assert "mine is a chip" in answered(tilesim("chips", "validate", "mine.toml"))
     assert answered(tilesim("check", *GLU, "--chip", "mine.toml")).startswith("fits: glu_backward on mine")
     assert answered(tilesim("check", *GLU, "--chip", "Ascend910B4-1.ini")).startswith("fits: ")
@@ -681,8 +681,8 @@ def test_chips_are_validated_by_name(tilesim):
 
 def test_exit_codes_are_documented(tilesim):
     shown = " ".join(answered(tilesim("--help")).split())
-    assert "Exit codes: 0 yes, 1 no, 2 what is not a shape" in shown
-    assert all(code in shown for code in ("70 a fault of tilesim itself", "130 Ctrl-C", "141 nobody reads"))
+    assert "Exit codes: 0 yes, 1 no, 2 invalid input" in shown
+    assert all(code in shown for code in ("70 a fault of tilesim itself", "130 Ctrl-C", "141 output closed"))
 
 
 def test_an_operators_file_that_fails_names_the_line(tilesim, tmp_path):

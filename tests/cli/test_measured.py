@@ -65,7 +65,7 @@ def test_the_package_has_points_to_validate_with(tilesim):
         "by operator and dtype",
         "MAPE",
         "rank",
-        "furthest off",
+        "largest errors",
         "rows by error",
         "--plot",
         "kernels of the vendor's library by class",
@@ -115,7 +115,7 @@ def test_rows_of_other_chips_are_no_answer(tilesim, few):
 
 def test_rows_without_control_only_are_told(tilesim, few):
     few.write_text("\n".join(line for line in few.read_text().splitlines() if ",A," not in line))
-    assert "1 row without: --all" in answered(tilesim("validate", few, "--chip", "ascend950pr"), 1)
+    assert "1 other row: --all" in answered(tilesim("validate", few, "--chip", "ascend950pr"), 1)
 
 
 def test_rows_of_which_none_can_be_compared(tilesim, few, tmp_path):
@@ -134,7 +134,7 @@ def test_a_plot_is_written(tilesim, few, tmp_path):
 def test_a_fit_writes_a_chip_that_can_be_used(tilesim, few):
     pytest.importorskip("scipy")
     shown = answered(tilesim("validate", few, "--chip", "ascend950pr", "--fit", "mine.toml"))
-    for said in ("28 rows fitted", "rows that the fit did not see", "written to mine.toml", "kernels.gelu.fixed_us"):
+    for said in ("28 rows fitted", "rows held out of the fit", "written to mine.toml", "kernels.gelu.fixed_us"):
         assert said in shown
     assert load_chip("mine.toml").kernels["gelu"].status == "fitted"
     assert ": 28 rows compared" in answered(tilesim("validate", few, "--chip", "mine.toml"))
@@ -149,7 +149,7 @@ def test_what_cannot_be_validated(tilesim, tmp_path):
     assert "must end in one of" in refused(tilesim("validate", "--chip", "ascend950pr", "--plot", "x.bmp"))
     both = refused(tilesim("validate", "--chip", "ascend950pr", "--fit", "no/such.txt"))
     assert "must end in .toml" in both
-    assert "is no directory" in both
+    assert "is not a directory" in both
     assert [p.name for p in tmp_path.iterdir()] == ["broken.json"]
 
 

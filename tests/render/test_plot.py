@@ -190,7 +190,7 @@ def test_a_region_has_a_line_for_each_inequality_that_limits_it(figures):
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("H [elements]", "R [elements]")
     words = [text.get_text() for text in figures["region"].legends[0].get_texts()]
     assert any("13H <= 39664" in w for w in words)
-    assert any("3H + 8R" in w and "holds everywhere here" in w for w in words)
+    assert any("3H + 8R" in w and "holds in the whole plot" in w for w in words)
     assert any("documented range of R: 1 to 640, a multiple of 16" in w for w in words)
     assert words[0] == "H = 2,560, R = 320: fits"
 
@@ -343,7 +343,7 @@ def test_a_sweep_refuses_what_cannot_be_drawn():
         plot.sweep_curves(table_of("t", columns, rows))
     with pytest.raises(BadInput, match="'time' is not a column; did you mean 'time_us'"):
         plot.sweep_curves(table_of("t", columns, rows), "time")
-    with pytest.raises(BadInput, match="no dim and no figure has numbers"):
+    with pytest.raises(BadInput, match="no dim and no parameter has numbers"):
         plot.sweep_curves(table_of("t", (Column("chip"), Column("time_us", "us")), [("a", 1.0)]))
 
 
@@ -358,7 +358,7 @@ def test_a_tornado_has_two_bars_a_figure_and_marks_guesses(figures):
 
 def test_a_tornado_without_bars_is_refused():
     row = ("clock.vector_hz", "Hz", 1, "platform", 1, 1, 1.0, 1.0, 0.0, 0.0, "")
-    with pytest.raises(BadInput, match="no figure of the chip changes the time"):
+    with pytest.raises(BadInput, match="no parameter of the chip changes the time"):
         plot.tornado(table_of("t", SENSITIVITY_COLUMNS, [row]))
 
 
@@ -417,7 +417,7 @@ def test_the_region_of_what_does_not_pass_is_drawn_with_exit_code_1(tilesim, tmp
     (["gantt", GLU, "self=2x4", "--chip", "ascend950pr", "--chip", "ascend910b3", "--out", "a.svg"], "takes one"),
     (["gantt", GLU, "self=2x4", "--chip", "ascend950pr", "--phase", "x", "--out", "a.svg"], "is not a phase"),
     (["sweep", GLU, "self=2x4", "--out", "a.svg"], "--chip is missing"),
-    (["sweep", GLU, "self=2x4", "--chip", "ascend950pr", "--out", "a.svg"], "no figure has numbers"),
+    (["sweep", GLU, "self=2x4", "--chip", "ascend950pr", "--out", "a.svg"], "no parameter has numbers"),
 ])  # fmt: skip
 def test_bad_input_is_exit_code_2_and_no_file(tilesim, tmp_path, words, said):
     done = tilesim("plot", *words)

@@ -154,8 +154,8 @@ def test_a_long_run_is_cut_to_windows_and_says_so():
     slices = [e for e in of(made, "X") if "detail" in e["args"]]
     assert 500 < len(slices) <= 1000
     assert made["otherData"]["left out"] == (
-        f"{3_000_000 - len(slices):,} of 3,000,000 instructions: of every loop, 64 tiles at its start, in its middle "
-        "and at its end are shown"
+        f"{3_000_000 - len(slices):,} of 3,000,000 instructions: every loop has 64 tiles at its start, in its middle "
+        "and at its end"
     )
     assert slices[-1]["ts"] + slices[-1]["dur"] == pytest.approx(simulate(streamed(1_000_000)).time_us, abs=0.001)
 

@@ -1,8 +1,8 @@
-"""The command line: questions in words, answers on stdout, all else on stderr, an exit code.
+"""The command line: questions in words, answers on stdout, messages on stderr, an exit code.
 
-`commands/` has one file a command; beside it stand what commands share: the questions they are asked, how they are
-found and how they end, and the screens of verdicts and tables. Nothing here computes an answer, and no other wing
-imports from here.
+`commands/` has one file for each command. The modules beside it are shared by commands: questions, the loading of
+commands, errors and exit codes, and the screens of verdicts and tables. Nothing here computes an answer, and no other
+wing imports from here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 yes, 1 no, 2 what is not a shape, dtype, chip, key or readable file; "
-    f"{EXIT_FAULT} a fault of tilesim itself, {EXIT_INTERRUPTED} Ctrl-C, {EXIT_CLOSED} nobody reads the output.",
+    epilog="Exit codes: 0 yes, 1 no, 2 invalid input (shape, dtype, chip, key or file), "
+    f"{EXIT_FAULT} a fault of tilesim itself, {EXIT_INTERRUPTED} Ctrl-C, {EXIT_CLOSED} output closed by its reader.",
 )
 
 

@@ -1,4 +1,4 @@
-"""How a command is found, and how it ends: loaded on need, an exit code, one line for whatever goes wrong."""
+"""Groups of commands: loaded on need, ended by an exit code, errors as one line."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ EXIT_YES: Final = 0
 EXIT_NO: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 128 + 2
-"""As a shell reports a process that Ctrl-C ended."""
+"""Code of a shell for a process that Ctrl-C ended."""
 EXIT_CLOSED: Final = 128 + 13
-"""As a shell reports a process whose reader has gone."""
+"""Code of a shell for a process whose output is closed by its reader."""
 EXIT_FAULT: Final = 70
-"""A fault of the program itself."""
+"""Code of an internal error."""
 TRACEBACK_VARIABLE: Final = "TILESIM_TRACEBACK"
-"""The environment variable that lets errors through with their traceback."""
+"""Environment variable with which errors show their traceback."""
 
 
 class Commands(TyperGroup):
-    """A group of commands. A command returns its exit code; an error becomes one line on stderr, never a traceback."""
+    """Group of commands. A command returns its exit code; an error becomes one line on stderr, never a traceback."""
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
         """Run the command that `args` name, and exit."""
         extra["standalone_mode"] = False
-        _print_what_is_possible()
+        _replace_unencodable()
         try:
             code = super().main(args, prog_name, **extra)
             sys.stdout.flush()
@@ -48,7 +48,7 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else EXIT_YES)
 
     def invoke(self, ctx: Any) -> Any:
-        """What the command returns; typer would answer Ctrl-C and a closed pipe in its own way."""
+        """Return the result of the command; typer has other exit codes for Ctrl-C and a closed pipe."""
         try:
             return super().invoke(ctx)
         except (BrokenPipeError, KeyboardInterrupt) as error:
@@ -64,7 +64,7 @@ class Commands(TyperGroup):
 
 
 class AllCommands(Commands):
-    """Every file of `tilesim.cli.commands` as a command; a file is imported when its command runs."""
+    """Group of the files of `tilesim.cli.commands`; a file is imported when its command runs."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature of the base class
         """Return the names of the files."""
@@ -91,7 +91,7 @@ class AllCommands(Commands):
 
 
 def _summary(module: str) -> str:
-    """The docstring of the first function that a module registers, without importing the module."""
+    """Return the docstring of the first function that a module registers, without importing the module."""
     spec = find_spec(module)
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else "")
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list)
@@ -99,11 +99,11 @@ def _summary(module: str) -> str:
 
 
 def _ended(error: BaseException) -> int:
-    """The exit code for what ended a command, after the line about it on stderr."""
+    """Return the exit code for an error that ended a command, after writing its line to stderr."""
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        # The interpreter flushes stdout once more when it ends, which must not fail again.
+        # The interpreter flushes stdout at exit; without another target, that flush fails again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return EXIT_CLOSED
     text, code = _about(error)
@@ -113,37 +113,37 @@ def _ended(error: BaseException) -> int:
 
 
 def _about(error: BaseException) -> tuple[str, int]:
-    """The line about an error, and the exit code for it."""
+    """Return the line about an error and its exit code."""
     if isinstance(error, TilesimError):
         return str(error), error.exit_code
     if isinstance(error, OSError):
         return f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", EXIT_BAD_INPUT
     if isinstance(error, MemoryError):
-        return f"not enough memory: {_said(str(error)) or 'the host has no more'}", EXIT_BAD_INPUT
+        return f"not enough memory: {_one_line(str(error)) or 'the host has no more'}", EXIT_BAD_INPUT
     option = getattr(error, "option_name", "")
     if option and getattr(error, "ctx", None) is not None and hasattr(error, "possibilities"):
         return _no_such_option(option, error.ctx), EXIT_BAD_INPUT  # type: ignore[attr-defined]
     if hasattr(error, "format_message"):  # typer's; their base class has moved from one version to the next
-        return _said(error.format_message()), EXIT_BAD_INPUT
+        return _one_line(error.format_message()), EXIT_BAD_INPUT
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text}; this is a fault of tilesim, {TRACEBACK_VARIABLE}=1 shows where", EXIT_FAULT
 
 
 def _no_such_option(option: str, ctx: Any) -> str:
-    """The line about an option that a command does not have."""
-    there = [name for one in ctx.command.get_params(ctx) for name in one.opts if name.startswith("-")]
-    hint = did_you_mean(option, there) or f" there are: {', '.join(there)}"
+    """Return the line about an option that a command does not have."""
+    options = [name for param in ctx.command.get_params(ctx) for name in param.opts if name.startswith("-")]
+    hint = did_you_mean(option, options) or f" there are: {', '.join(options)}"
     return f"{ctx.command_path}: {option!r} is not an option;{hint}"
 
 
-def _said(message: str) -> str:
-    """A message of typer's as one line in the words of this program: lower case, no full stop."""
+def _one_line(message: str) -> str:
+    """Return a message of typer as one line in the form of this program: lower case, no full stop."""
     text = " ".join(message.split()).rstrip(".")
     return text[:1].lower() + text[1:]
 
 
-def _print_what_is_possible() -> None:
-    """Let output streams write another character in the place of one that their encoding does not have."""
+def _replace_unencodable() -> None:
+    """Let output streams replace characters that their encoding does not have."""
     for stream in (sys.stdout, sys.stderr):
         encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
         if not encoding.startswith("utf") and hasattr(stream, "reconfigure"):

@@ -1,4 +1,4 @@
-"""The plan that a command works on; where there is none, the refusal is the command's answer."""
+"""Plan of a command; the refusal is its answer where no plan exists."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tilesim.simulation.fusion_saving import COMPOSITE, fusion_saving
 
 @dataclass(frozen=True)
 class PlanAnswer:
-    """A plan, and the exit code of a command that needs no more than it."""
+    """Plan and exit code of a command."""
 
     plan: Plan
     code: int
 
 
 def plan_answer(question: PlanQuestion, given: Mapping[str, Any] | None = None, *, as_json: bool) -> PlanAnswer:
-    """Return the plan that a question asks for; `given` is known of the call already, such as shapes in a file.
+    """Return the plan of a question; `given` are known values of the call, such as shapes in a file.
 
-    A verdict that is no ends the command as `check` does. Where the vendor's first call takes what does not fit, the
-    plan is the vendor's; the exit code is that of the verdict.
+    A call without a plan ends the command with its verdict, as `check` does. Where the vendor's first call accepts a
+    call that does not fit, the plan is the vendor's; the exit code is that of the verdict.
     """
     call, chip = question.call_and_chip(given)
     sizes = question.tile_sizes()
@@ -41,21 +41,22 @@ def plan_answer(question: PlanQuestion, given: Mapping[str, Any] | None = None, 
 
 
 def known_accuracy(plan: Plan) -> str:
-    """Return how far predictions of such a kernel were off where they were compared with measurements."""
+    """Return the known error of predictions for this class of kernels."""
     return str(error_bands.known_accuracy(plan.call, plan.chip, plan.by_hand))
 
 
 def fusing_text(plan: Plan) -> str:
-    """What fusing would save, or why there is nothing to fuse into; "" for a plan that is no composite."""
+    """Return the saving of a fused kernel, or the reason why none exists; "" for a plan that is not a composite."""
     if plan.route != COMPOSITE:
         return ""
     try:
         saving = fusion_saving(plan)
     except TilesimError as error:
         return f"no fused kernel to compare with: {'; '.join(getattr(error, 'problems', ())) or error}"
-    saved, whole = saving.saved, saving.composite
-    share = percent(saved.time_us / whole.time_us) if whole.time_us else percent(0)
+    saved, composite = saving.saved, saving.composite
+    share = percent(saved.time_us / composite.time_us) if composite.time_us else percent(0)
     return (
-        f"one fused kernel would save {saved.time_us:,.1f} of {whole.time_us:,.1f} us ({share}), "
-        f"{saved.launches} of {whole.launches} launches, {saved.bytes:,} of {whole.bytes:,} B of global memory traffic"
+        f"one fused kernel would save {saved.time_us:,.1f} of {composite.time_us:,.1f} us ({share}), "
+        f"{saved.launches} of {composite.launches} launches, "
+        f"{saved.bytes:,} of {composite.bytes:,} B of global memory traffic"
     )

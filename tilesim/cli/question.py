@@ -1,7 +1,7 @@
-"""The questions that commands are asked: operator, words, chip, parameters, dtype and tiles, each declared once.
+"""Questions to commands: operator, words, chip, parameters, dtype and tiles, each declared once.
 
 A command takes one of the question types as a parameter; `App` turns its fields into arguments and options. A question
-answers with what it names: a chip, a call, a plan. All problems of a question are raised at once.
+returns the objects that it names: a chip, a call, tile sizes. All problems of a question are raised at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Words = Annotated[
 ]
 ChipName = Annotated[
     str | None,
-    typer.Option("--chip", metavar="NAME", help="A chip by name, a .toml file of your own or a CANN .ini file."),
+    typer.Option("--chip", metavar="NAME", help="A chip by name, a .toml chip file or a CANN .ini file."),
 ]
 ChipNames = Annotated[
     list[str] | None,
@@ -56,7 +56,7 @@ Changes = Annotated[
 ]
 ChipsDirectory = Annotated[
     Path | None,
-    typer.Option("--chips", metavar="DIR", help="A directory of chip files; TILESIM_CHIPS names some for good."),
+    typer.Option("--chips", metavar="DIR", help="A directory of chip files; TILESIM_CHIPS is its default."),
 ]
 Dtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help="The dtype of the tensors.")]
 Tiles = Annotated[
@@ -66,14 +66,14 @@ Tiles = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON with stable names.")]
 
 chips_of_every_command: ContextVar[Path | None] = ContextVar("chips_of_every_command", default=None)
-"""The directory that was given before the command's name."""
+"""Directory that was given before the command's name."""
 
 
 class App(typer.Typer):
-    """A command or a group of commands whose functions may take questions."""
+    """Command or group of commands whose functions may take questions."""
 
     def __init__(self, **settings: Any) -> None:
-        """Completion belongs to the whole program."""
+        """Leave completion to the program."""
         super().__init__(add_completion=False, **settings)
 
     def command(self, name: str | None = None, *, example: str, **settings: Any) -> Callable[[T], T]:  # type: ignore[override]
@@ -103,14 +103,14 @@ def expanded(function: Any) -> Any:
             parameters.append(_parameter(parameter.name, hints[parameter.name], parameter.default))
 
     @functools.wraps(function)
-    def asked(**values: Any) -> Any:
-        about = question(**{f.name: values.pop(f.name) for f in fields(question)})
-        return function(**{name: about}, **values)
+    def command(**values: Any) -> Any:
+        answerable = question(**{f.name: values.pop(f.name) for f in fields(question)})
+        return function(**{name: answerable}, **values)
 
-    del asked.__wrapped__  # inspect would follow it to the parameters of the function
-    asked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    asked.__annotations__ = {p.name: p.annotation for p in parameters}
-    return asked
+    del command.__wrapped__  # inspect would follow it to the parameters of the function
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
 
 
 def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
@@ -121,7 +121,7 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 @dataclass
 class Problems:
-    """Problems of several subjects, to be raised at once."""
+    """Problems of several subjects, raised at once."""
 
     subjects: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -136,14 +136,14 @@ class Problems:
             return None
 
     def refuse(self) -> None:
-        """Raise BadInput with all problems, if there is one."""
+        """Raise BadInput with all problems; return if there are none."""
         if self.texts:
             raise BadInput(" and ".join(dict.fromkeys(self.subjects)), self.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChipQuestion:
-    """A question about a chip."""
+    """Question about a chip."""
 
     chip: ChipName = None
     changes: Changes = None
@@ -156,14 +156,14 @@ class ChipQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class CallQuestion(ChipQuestion):
-    """A question about a call of an operator on a chip."""
+    """Question about a call of an operator on a chip."""
 
     op: OperatorName
     words: Words = None
     dtype: Dtype = None
 
     def call_and_chip(self, given: Mapping[str, Any] | None = None) -> tuple[Call, Chip]:
-        """Return the call and the chip, `given` being known of the call already. Raises BadInput with all problems."""
+        """Return the call, with `given` and the words, and the chip. Raises BadInput with all problems."""
         problems = Problems()
         words, changes = self._words_and_changes()
         chip = problems.result_of(lambda: chip_of(self.chip, changes, self.chips))
@@ -174,7 +174,7 @@ class CallQuestion(ChipQuestion):
         return call, chip
 
     def _words_and_changes(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the words and the changes of the chip; --set takes sizes of a file of buffers too, without a dot."""
+        """Return the words and the changes of the chip; names without a dot in --set are sizes of a file of buffers."""
         words, changes = self.words or (), self.changes or ()
         if not self.op.lower().endswith(".toml"):
             return words, changes
@@ -184,7 +184,7 @@ class CallQuestion(ChipQuestion):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(CallQuestion):
-    """A question about the plan of a call, with tiles by hand."""
+    """Question about the plan of a call, with tiles by hand."""
 
     tiles: Tiles = None
 
@@ -195,7 +195,7 @@ class PlanQuestion(CallQuestion):
 
 @dataclass(frozen=True, kw_only=True)
 class ChipsQuestion:
-    """A question about the plans of a call on several chips."""
+    """Question about the plans of a call on several chips."""
 
     op: OperatorName
     words: Words = None
@@ -258,7 +258,7 @@ def chips_of(
 
 
 def directory_of(chips: Path | None) -> Path | None:
-    """Return the caller's own directory of chips: the command's, or the one that was given before its name."""
+    """Return the directory of --chips: the command's, or the one that was given before its name."""
     return chips if chips is not None else chips_of_every_command.get()
 
 

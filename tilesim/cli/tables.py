@@ -1,4 +1,4 @@
-"""A table of the library on the screen, as CSV or as JSON."""
+"""Table of the library on the screen, as CSV or as JSON."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from tilesim.cli.console import TextColumn, emit, line, raw, table
 from tilesim.errors import BadInput
 
 PROSE: Final = ("tiles", "bound", "reason", "slots", "tightest")
-"""Columns whose words may be broken."""
+"""Columns whose texts may be broken at words."""
 
 AsCsv = Annotated[bool, typer.Option("--csv", metavar="", help="Print CSV.")]
 
 
-def answer_table(made: Table, *, as_json: bool, as_csv: bool, notes: int | None = None) -> None:
-    """Print a table in the form that was asked for; of its notes people get the first `notes`, or all."""
+def answer_table(answer: Table, *, as_json: bool, as_csv: bool, notes: int | None = None) -> None:
+    """Print a table as text, JSON or CSV; the text has the first `notes` of its notes, or all."""
     if as_json:
-        emit(made.to_json())
+        emit(answer.to_json())
     elif as_csv:
-        raw(made.to_csv())
+        raw(answer.to_csv())
     else:
-        line(made.title, "bold")
-        for note in made.notes[:notes]:
+        line(answer.title, "bold")
+        for note in answer.notes[:notes]:
             line(note)
         line()
-        show_rows(made)
+        _show_rows(answer)
 
 
 def refuse_two_forms(*, as_json: bool, as_csv: bool) -> None:
-    """Raise BadInput if two forms of output were asked for, before anything is computed."""
+    """Raise BadInput for two forms of output, before anything is computed."""
     if as_json and as_csv:
         raise BadInput("output", ["--json and --csv are both given, only one can be printed"])
 
 
-def show_rows(made: Table) -> None:
-    """Print the rows for people; columns in which no row says anything are left out."""
+def _show_rows(answer: Table) -> None:
+    """Print the rows without empty columns."""
     columns = [
-        TextColumn(one.short, number=number, prose=one.name in PROSE) for _, one, number in made.nonempty_columns
+        TextColumn(column.short, number=number, prose=column.name in PROSE)
+        for _, column, number in answer.nonempty_columns
     ]
-    table(columns, [[shown(row[place]) for place, *_ in made.nonempty_columns] for row in made.rows])
+    table(columns, [[shown(row[place]) for place, *_ in answer.nonempty_columns] for row in answer.rows])

@@ -1,4 +1,4 @@
-"""A verdict on the screen, and how every command that needs a yes tells a no."""
+"""Screen of a verdict, also as the answer of a command that a refusal ends."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tilesim.operators.binding import in_words
 from tilesim.text import TIED
 
 STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
-"""Colours of verdicts; all others are a no."""
+"""Colours of verdicts that are a yes; the others have NO_STYLE."""
 NO_STYLE: Final = "bold red"
 ON_CHIP: Final = ("ub", "l1", "l0a", "l0b", "l0c")
-"""Memories; everything else that an inequality can be about is a pool that the operator keeps back."""
+"""Memories; the other spaces of inequalities are pools that the operator keeps back."""
 MISSING: Final = {"operator": "the operator", "dtype": "the operator in this dtype"}
-"""Why there is no first call."""
+"""Missing part -> its words in the line of the first call."""
 SHOWN_BUFFERS: Final = 10
-"""As many buffers does a screen show; --all shows the others."""
+"""Buffers on a screen, at most; --all shows the others."""
 
 
 def answer(verdict: Verdict, *, rules: bool = False, everything: bool = False, as_json: bool = False) -> int:
-    """Print a verdict; returns the exit code for it."""
+    """Print a verdict and return its exit code."""
     if as_json:
         emit(verdict.to_json())
     else:
@@ -39,7 +39,7 @@ def answer(verdict: Verdict, *, rules: bool = False, everything: bool = False, a
 
 @contextmanager
 def refusals_answered(*, as_json: bool) -> Iterator[None]:
-    """In it, an error that carries a verdict becomes the answer of the command."""
+    """Context in which an error with a verdict ends the command with this verdict as its answer."""
     try:
         yield
     except TilesimError as error:
@@ -49,7 +49,7 @@ def refusals_answered(*, as_json: bool) -> Iterator[None]:
 
 
 def show(verdict: Verdict, *, rules: bool = False, everything: bool = False) -> None:
-    """Print a verdict for people: what was decided and why, then what it rests on."""
+    """Print a verdict as text: the decision and its reason, then the inequalities, buffers and sizes."""
     title(verdict)
     fields(_facts(verdict))
     if verdict.broken or rules:
@@ -57,25 +57,29 @@ def show(verdict: Verdict, *, rules: bool = False, everything: bool = False) -> 
     if verdict.inequalities:
         _inequalities(verdict, everything=everything)
         _buffers(verdict.buffers, everything=everything)
-    _sizes([limit for limit in verdict.size_limits if everything or _tells(limit)])
+    _sizes([limit for limit in verdict.size_limits if everything or _is_relevant(limit)])
     if verdict.remedies:
         heading("what would pass (checked)")
         for remedy in verdict.remedies:
             line(f"  {remedy}")
 
 
-def _tells(limit: SizeLimit) -> bool:
-    """Whether a size is limited, from above or from below, or needs bytes."""
+def _is_relevant(limit: SizeLimit) -> bool:
+    """Return True if a size has a limit from above or from below, or needs bytes."""
     return limit.limited or limit.scaling_bytes > 0 or limit.least > limit.multiple_of
 
 
 def _sizes(limits: Sequence[SizeLimit]) -> None:
-    """Print the values that sizes and tiles can have, and the bytes that depend on them."""
+    """Print the possible values of sizes and tiles, and the bytes that depend on them."""
     if not limits:
         return
-    heading("sizes and tiles, each with the others as they are; bytes at the given value")
+    heading("sizes and tiles, each with the others as given; bytes at the given value")
     numbers = ("given", "least", "largest", "power of two", "fixed bytes", "scaling bytes")
-    columns = (TextColumn("size", prose=True), *(TextColumn(name, number=True) for name in numbers), TextColumn("of"))
+    columns = (
+        TextColumn("size", prose=True),
+        *(TextColumn(name, number=True) for name in numbers),
+        TextColumn("memory"),
+    )
     rows = [
         (
             limit.name,
@@ -93,15 +97,15 @@ def _sizes(limits: Sequence[SizeLimit]) -> None:
 
 
 def title(verdict: Verdict) -> None:
-    """Print the line that says it all: the verdict on what, and the culprit."""
-    line(f"{verdict.verdict}: {asked_text(verdict)}", STYLES.get(verdict.verdict, NO_STYLE))
+    """Print the headline: the verdict, its subject and the culprit."""
+    line(f"{verdict.verdict}: {subject_text(verdict)}", STYLES.get(verdict.verdict, NO_STYLE))
     for text in (verdict.culprit, verdict.note):
         if text:
             line(text)
 
 
-def asked_text(verdict: Verdict) -> str:
-    """What a verdict is about, in one line."""
+def subject_text(verdict: Verdict) -> str:
+    """Return operator, chip, dtype and words of a verdict in one line."""
     return f"{verdict.operator} on {verdict.chip}, {verdict.dtype}: {in_words(verdict.call)}"
 
 
@@ -130,24 +134,24 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "set by hand", overridden_text(verdict)
     guesses = guessed_sizes(verdict)
     if guesses:
-        yield "guesses", f"{', '.join(guesses)}: nobody has published them"
+        yield "guesses", f"{', '.join(guesses)}: no published value"
 
 
 def _limits(limits: Mapping[str, int | None]) -> str:
-    """The largest value of every dim and tile, the others as they are, and those of which no value would do."""
+    """Return the largest value of every dim and tile, the others as given, and the names without a value that fits."""
     largest = ", ".join(f"{name} {value:,}" for name, value in limits.items() if value is not None)
-    never = ", ".join(name for name, value in limits.items() if value is None)
-    return "; ".join([*([largest] if largest else []), *([f"no {never} would do"] if never else [])])
+    none = ", ".join(name for name, value in limits.items() if value is None)
+    return "; ".join(filter(None, (largest, none and f"no value of {none} fits")))
 
 
 def overridden_text(verdict: Verdict) -> str:
-    """The figures of the chip that were given, with what its file says."""
+    """Return the parameters of the chip that were set, with the values of its file."""
     chip = verdict.on
     return ", ".join(f"{key} = {chip.get(key)} (file: {was})" for key, was in chip.overridden.items())
 
 
 def guessed_sizes(verdict: Verdict) -> list[str]:
-    """Keys of the memory sizes that the verdict uses and that are guesses."""
+    """Return the keys of the memory sizes of the verdict that are guesses."""
     used = {
         f"memory.{b.memory}.{key}"
         for b in verdict.inequalities
@@ -157,11 +161,11 @@ def guessed_sizes(verdict: Verdict) -> list[str]:
 
 
 def _rules(verdict: Verdict, *, everything: bool) -> None:
-    """Print the rules that do not hold; or all of them, with statuses by their codes, which are told once below."""
-    shown = verdict.rules if everything else verdict.broken
+    """Print the rules that do not hold; or all of them, with the codes of statuses and their names once below."""
+    rules = verdict.rules if everything else verdict.broken
     title = "rules" if everything else f"rules that do not hold, of {len(verdict.rules)}"
     heading(title)
-    statuses = dict.fromkeys(rule.status for rule in shown if rule.status)
+    statuses = dict.fromkeys(rule.status for rule in rules if rule.status)
     rows = [
         (
             "yes" if rule.ok else "NO",
@@ -170,34 +174,34 @@ def _rules(verdict: Verdict, *, everything: bool) -> None:
             rule.given,
             "" if rule.status is None else f"{rule.status.code}" if everything else rule.status.name,
         )
-        for rule in shown
+        for rule in rules
     ]
     prose = [TextColumn(name, prose=True) for name in ("rule", "expected", "given", "status")]
-    table([TextColumn("ok"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in shown])
+    table([TextColumn("ok"), *prose], rows, ["" if rule.ok or not everything else "red" for rule in rules])
     if everything and statuses:
         line(f"status of a call that breaks one: {', '.join(f'{s.code}{TIED}{s.name}' for s in statuses)}")
 
 
 def _depends(b: EvaluatedInequality) -> bool:
-    """Whether a dim enters the left side; a fixed tile needs the same bytes whatever the shape."""
+    """Return True if a dim enters the left side; a fixed tile needs the same bytes at every shape."""
     return bool(b.inequality.left.names() - set(b.inequality.minimum))
 
 
 def _limiting(verdict: Verdict) -> EvaluatedInequality | None:
-    """The inequality that a larger shape would break first: the one that depends on it with the smallest share left."""
-    ours = [b for b in verdict.inequalities if _depends(b) and b.right_bytes > 0 and b.memory in ON_CHIP]
-    return min(ours, key=lambda b: b.slack_bytes / b.right_bytes, default=verdict.tightest)
+    """Return the inequality that a larger shape breaks first: of those that depend on it, the least relative slack."""
+    candidates = [b for b in verdict.inequalities if _depends(b) and b.right_bytes > 0 and b.memory in ON_CHIP]
+    return min(candidates, key=lambda b: b.slack_bytes / b.right_bytes, default=verdict.tightest)
 
 
 def _inequalities(verdict: Verdict, *, everything: bool) -> None:
-    """Print the inequalities that depend on the shape or decide."""
+    """Print the inequalities that depend on the shape or decide the verdict."""
     limit = _limiting(verdict)
 
     def matters(b: EvaluatedInequality) -> bool:
         return _depends(b) or b.slack_bytes < 0 or b is limit
 
-    shown = [b for b in verdict.inequalities if everything or matters(b)]
-    rest = [b for b in verdict.inequalities if not (everything or matters(b))]
+    listed = [b for b in verdict.inequalities if everything or matters(b)]
+    others = [b for b in verdict.inequalities if not (everything or matters(b))]
     tiles = "tiles by hand" if verdict.tiles else "the smallest tiles"
     heading(f"buffers against memory, at {tiles} [bytes]")
     columns = (
@@ -208,19 +212,19 @@ def _inequalities(verdict: Verdict, *, everything: bool) -> None:
         TextColumn("has", number=True),
         TextColumn("to spare", number=True),
     )
-    rows = [(b.phase, b.memory, _formula(b.text), b.left_bytes, b.right_bytes, b.slack_bytes) for b in shown]
-    table(columns, rows, ["red" if b.slack_bytes < 0 else "" for b in shown])
-    if rest:
-        memories = ", ".join(dict.fromkeys(b.memory for b in rest))
-        spare = min(b.slack_bytes / max(b.right_bytes, 1) for b in rest)
+    rows = [(b.phase, b.memory, _formula(b.text), b.left_bytes, b.right_bytes, b.slack_bytes) for b in listed]
+    table(columns, rows, ["red" if b.slack_bytes < 0 else "" for b in listed])
+    if others:
+        memories = ", ".join(dict.fromkeys(b.memory for b in others))
+        spare = min(b.slack_bytes / max(b.right_bytes, 1) for b in others)
         line(
-            f"and {several(len(rest), 'inequality', 'inequalities')} of {memories} that no dim enters, each with "
+            f"and {several(len(others), 'inequality', 'inequalities')} without dims, of {memories}, each with "
             f"{percent(spare)} or more to spare: --all"
         )
 
 
 def _formula(text: str) -> str:
-    """An inequality that is broken before an operator only."""
+    """Return an inequality in which a line may end before an operator only."""
     for operator in ("<=", "+", "-"):
         text = text.replace(f"{operator} ", f"{operator}{TIED}")
     return text.replace(" words", f"{TIED}words").replace(" bytes", f"{TIED}bytes")
@@ -228,7 +232,7 @@ def _formula(text: str) -> str:
 
 def _buffers(buffers: Sequence[BufferUse], *, everything: bool) -> None:
     heading("buffers, largest first [bytes]")
-    shown = buffers if everything else buffers[:SHOWN_BUFFERS]
+    listed = buffers if everything else buffers[:SHOWN_BUFFERS]
     columns = (
         TextColumn("buffer"),
         TextColumn("phase", prose=True),
@@ -237,9 +241,9 @@ def _buffers(buffers: Sequence[BufferUse], *, everything: bool) -> None:
         TextColumn("bytes", number=True),
         TextColumn("share", number=True),
     )
-    table(columns, [(b.name, b.phase, b.memory, _holds(b), b.bytes, percent(b.share)) for b in shown])
-    if len(buffers) > len(shown):
-        line(f"and {several(len(buffers) - len(shown), 'smaller buffer')}: --all")
+    table(columns, [(b.name, b.phase, b.memory, _holds(b), b.bytes, percent(b.share)) for b in listed])
+    if len(buffers) > len(listed):
+        line(f"and {several(len(buffers) - len(listed), 'smaller buffer')}: --all")
 
 
 def _holds(buffer: BufferUse) -> str:

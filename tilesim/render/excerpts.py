@@ -1,4 +1,4 @@
-"""A few tiles of a phase to look at: what the pipes of a core do at the start, in the steady state and at the end."""
+"""Excerpts of a phase: instructions on the pipes of a core at the start, in the steady state and at the end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tilesim.simulation.events import Event, event_count
 from tilesim.simulation.timeline import Timeline
 
 MOST_EVENTS = 40
-"""Instructions of an excerpt, more than which nobody can tell apart."""
+"""Instructions of an excerpt; more cannot be distinguished in a drawing."""
 ENOUGH = 10
-"""Times as many instructions are looked at in two tiles of every loop; else one tile of each will do."""
+"""Multiple of the instructions of an excerpt up to which two tiles of every loop are expanded; beyond it, one."""
 WORDS = {
     "mte2": "copy in",
     "v": "vector",
@@ -21,7 +21,7 @@ WORDS = {
     "m": "cube",
     "fixp": "copy out",
 }
-"""Pipe -> what it does."""
+"""Pipe -> its work, in words."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Excerpt:
 
     title: str
     tiles: str
-    """The first and the last tile of the outermost loop that it shows."""
+    """First and last tile of the outermost loop in it."""
     start_cycles: int
     end_cycles: int
     events: tuple[Event, ...]
 
     def lane(self, pipe: str) -> tuple[Event, ...]:
-        """The events of one pipe."""
+        """Return the events of one pipe."""
         return tuple(e for e in self.events if e.pipe == pipe)
 
 
@@ -48,16 +48,16 @@ class Lanes:
     core: int
     pipes: tuple[str, ...]
     cycles: int
-    """Of the phase: later than the last event where the pipes wait for their share of global memory."""
+    """Cycles of the phase; more than the last event has where the pipes wait for their share of global memory."""
     excerpts: tuple[Excerpt, ...]
 
     @property
     def pipes_end_cycles(self) -> int:
-        """When the last pipe ends, were it not for what all cores share."""
+        """Cycle at which the last pipe ends, without the limits of what all cores share."""
         return max((x.end_cycles for x in self.excerpts), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain data; every event as [pipe, start, end, what, buffer, outermost tile]."""
+        """Return the fields as plain data; every event as [pipe, start, end, instruction, buffer, outermost tile]."""
         return {
             "phase": self.phase,
             "core": self.core,
@@ -78,7 +78,7 @@ class Lanes:
 
 
 def lanes(timeline: Timeline, phase: str, *, most_events: int = MOST_EVENTS) -> Lanes:
-    """The excerpts of a phase, at most three, each of at most `most_events` instructions.
+    """Return the excerpts of a phase, at most three, each of at most `most_events` instructions.
 
     Raises KeyError for a phase that does not exist.
     """
@@ -107,7 +107,7 @@ def _plain(event: Event) -> list[Any]:
 
 
 def _stretches(events: list[Event]) -> list[list[Event]]:
-    """The events in runs without a hole: some pipe always works, so a hole is where tiles were left out."""
+    """Return the events in runs without a gap. Some pipe always works, so a gap is where tiles were left out."""
     out: list[list[Event]] = []
     reach = -1
     for event in events:
@@ -119,7 +119,7 @@ def _stretches(events: list[Event]) -> list[list[Event]]:
 
 
 def _steady(runs: list[list[Event]]) -> list[Event]:
-    """The run in the middle that says most: of those with most pipes, the nearest to the middle."""
+    """Return the run with most pipes; of several, the nearest to the middle."""
     pipes = [len({e.pipe for e in run}) for run in runs]
     best = [i for i, count in enumerate(pipes) if count == max(pipes)]
     return runs[min(best, key=lambda i: abs(i - len(runs) // 2))]

@@ -1,7 +1,7 @@
-"""The graph of a plan as a drawing: a box for every phase, a lane for every pipe, loops as brackets on the left.
+"""Graph of a plan as a drawing: a box for every phase, a lane for every pipe, loops as brackets on the left.
 
-Stages go down in program order, as far up as what they read allows. Tensors in global memory stand beside the copies
-that move them: inputs and what another phase left on the left, outputs and what is left for others on the right.
+Stages go down in program order, each as far up as its inputs allow. Tensors in global memory stand beside the copies
+that move them: inputs and workspace of other phases on the left, outputs and workspace for other phases on the right.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
+from tilesim.program.isa import PIPES
+from tilesim.render.excerpts import WORDS
+
 if TYPE_CHECKING:
     import networkx as nx
 
@@ -19,7 +22,7 @@ LANE, BOX, ROW, HEIGHT = 236, 184, 44, 34
 BRACKET, PILL, MARGIN, HEAD = 20, 128, 24, 58
 """Pixels: width of a loop's bracket and of a tensor, the outer margin, the head of a phase."""
 LETTER = 6.1
-"""Pixels that a letter takes at 11 px, on average."""
+"""Mean width of a letter at 11 px [pixels]."""
 COLOURS = {
     "copy-in": ("#e3effb", "#2b6cb0"),
     "copy": ("#e0f4f1", "#2c7a7b"),
@@ -28,14 +31,6 @@ COLOURS = {
     "copy-out": ("#e4f3e4", "#2f7d32"),
 }
 """Kind of a stage -> (fill, border)."""
-PIPES = {
-    "mte2": "copy in",
-    "v": "vector",
-    "mte3": "copy out",
-    "mte1": "copy to L0",
-    "m": "cube",
-    "fixp": "copy out",
-}
 STYLE = """
 text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, Arial, "DejaVu Sans", sans-serif; fill: #1f2933; }
 .title { font-size: 17px; font-weight: 600; } .phase { font-size: 14px; font-weight: 600; }
@@ -60,13 +55,13 @@ class _Phase:
 
     @property
     def depth(self) -> int:
-        """How deep its loops are."""
+        """Depth of its loops."""
         return max((len(path) for path in self.loops), default=0)
 
 
-def svg(made: nx.DiGraph) -> str:
-    """The drawing, as SVG that needs nothing else."""
-    phases = [_laid_out(made, name, nodes) for name, nodes in _by_phase(made).items() if name]
+def svg(stages: nx.DiGraph) -> str:
+    """Return the drawing as self-contained SVG."""
+    phases = [_laid_out(stages, name, nodes) for name, nodes in _by_phase(stages).items() if name]
     depth = max((p.depth for p in phases), default=0)
     left = MARGIN + PILL + 22 + BRACKET * depth
     lanes = max((len(p.lanes) for p in phases), default=1)
@@ -74,9 +69,9 @@ def svg(made: nx.DiGraph) -> str:
     lines: list[str] = []
     top = MARGIN + 64
     for phase in phases:
-        lines += _drawn(made, phase, left, top, width)
+        lines += _drawn(stages, phase, left, top, width)
         top += HEAD + phase.height * ROW + 26
-    title = f"{made.graph.get('operator', '')} on {made.graph.get('chip', '')}"
+    title = f"{stages.graph.get('operator', '')} on {stages.graph.get('chip', '')}"
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}" viewBox="0 0 {width} {top}">',
         f"<style>{STYLE}</style>",
@@ -84,32 +79,31 @@ def svg(made: nx.DiGraph) -> str:
         '<path d="M0 0.6 L8 4 L0 7.4 z" fill="#7b8794"/></marker></defs>',
         f'<rect width="{width}" height="{top}" fill="white"/>',
         f'<text class="title" x="{MARGIN}" y="{MARGIN + 14}">{escape(title)}</text>',
-        *_legend(MARGIN, MARGIN + 30, slots=any(e["kind"] == "slot" for *_, e in made.edges(data=True))),
+        *_legend(MARGIN, MARGIN + 30, slots=any(e["kind"] == "slot" for *_, e in stages.edges(data=True))),
     ]
     return "\n".join([*head, *lines, "</svg>"]) + "\n"
 
 
-def _by_phase(made: nx.DiGraph) -> dict[str, list[str]]:
+def _by_phase(stages: nx.DiGraph) -> dict[str, list[str]]:
     out: dict[str, list[str]] = {}
-    for node, fields in made.nodes(data=True):
+    for node, fields in stages.nodes(data=True):
         out.setdefault(fields["phase"], []).append(node)
     return out
 
 
-def _laid_out(made: nx.DiGraph, name: str, nodes: list[str]) -> _Phase:
-    used = {made.nodes[n]["pipe"] for n in nodes}
-    out = _Phase(name, made.nodes[nodes[0]]["core_kind"], [pipe for pipe in PIPES if pipe in used])
-    if out.core_kind == "cube":
-        out.lanes.sort(key=("mte2", "mte1", "m", "fixp").index)
+def _laid_out(stages: nx.DiGraph, name: str, nodes: list[str]) -> _Phase:
+    used = {stages.nodes[n]["pipe"] for n in nodes}
+    core_kind = stages.nodes[nodes[0]]["core_kind"]
+    out = _Phase(name, core_kind, [pipe for pipe in PIPES[core_kind] if pipe in used])
     free = dict.fromkeys(out.lanes, 0)
     around: tuple[str, ...] = ()
     for node in nodes:
-        fields = made.nodes[node]
+        fields = stages.nodes[node]
         path = _loops(fields)
-        if path != around:  # a loop has its rows to itself, so that its bracket holds nothing else
+        if path != around:  # a loop has rows of its own, so that its bracket spans no other stage
             free = dict.fromkeys(free, max(free.values()))
             around = path
-        before = [out.rows[p] + 1 for p in made.predecessors(node) if p in out.rows]
+        before = [out.rows[p] + 1 for p in stages.predecessors(node) if p in out.rows]
         row = max([free[fields["pipe"]], *before])
         out.rows[node] = row
         free[fields["pipe"]] = row + 1
@@ -121,12 +115,12 @@ def _laid_out(made: nx.DiGraph, name: str, nodes: list[str]) -> _Phase:
 
 
 def _loops(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """The loops around a stage, with the number of the tile where tiles are told apart."""
+    """Return the loops around a stage, with the number of the tile where tiles are separate."""
     text = fields["tile"].replace(", ", " > ") if fields["tile"] else fields["loop"]
     return tuple(text.split(" > ")) if text else ()
 
 
-def _drawn(made: nx.DiGraph, phase: _Phase, left: int, top: int, width: int) -> Iterator[str]:
+def _drawn(stages: nx.DiGraph, phase: _Phase, left: int, top: int, width: int) -> Iterator[str]:
     height = HEAD + phase.height * ROW + 8
     frame = left - BRACKET * phase.depth - 10
     right = left + LANE * len(phase.lanes)
@@ -136,36 +130,35 @@ def _drawn(made: nx.DiGraph, phase: _Phase, left: int, top: int, width: int) -> 
     yield f'<text class="note" x="{right - 4}" y="{top + 22}" text-anchor="end">{note}</text>'
     for i, pipe in enumerate(phase.lanes):
         x = left + LANE * i + LANE // 2
-        yield f'<text class="pipe" x="{x}" y="{top + 42}">{PIPES[pipe]} ({pipe})</text>'
+        yield f'<text class="pipe" x="{x}" y="{top + 42}">{WORDS[pipe]} ({pipe})</text>'
         if i:
             edge = left + LANE * i
             yield f'<line class="lane" x1="{edge}" x2="{edge}" y1="{top + 34}" y2="{top + height - 6}"/>'
     first = top + HEAD
-    yield from _brackets(made, phase, left, first)
+    yield from _brackets(stages, phase, left, first)
     place = {
-        node: (left + LANE * phase.lanes.index(made.nodes[node]["pipe"]) + LANE // 2, first + row * ROW + ROW // 2)
+        node: (left + LANE * phase.lanes.index(stages.nodes[node]["pipe"]) + LANE // 2, first + row * ROW + ROW // 2)
         for node, row in phase.rows.items()
     }
-    for a, b, fields in made.edges(data=True):
+    for a, b, fields in stages.edges(data=True):
         if a in place and b in place:
             yield _arrow(place[a], place[b], fields)
     for node, (x, y) in place.items():
-        yield from _stage(made.nodes[node], x, y)
-        yield from _tensors(made, node, (x, y), (frame, right, width))
+        yield from _stage(stages.nodes[node], x, y)
+        yield from _tensors(stages, node, (x, y), (frame, right, width))
 
 
-def _brackets(made: nx.DiGraph, phase: _Phase, left: int, first: int) -> Iterator[str]:
+def _brackets(stages: nx.DiGraph, phase: _Phase, left: int, first: int) -> Iterator[str]:
     for path, (low, high) in phase.loops.items():
-        inside = [made.nodes[n] for n in phase.rows if _loops(made.nodes[n])[: len(path)] == path]
+        inside = [stages.nodes[n] for n in phase.rows if _loops(stages.nodes[n])[: len(path)] == path]
         times = max(f["times"] for f in inside if len(_loops(f)) == min(len(_loops(g)) for g in inside))
         x = left - BRACKET * (phase.depth - len(path) + 1) + 8
         y, end = first + low * ROW + 6, first + (high + 1) * ROW - 6
         label = path[-1] if inside[0]["tile"] else f"for {path[-1]}, {times:,} times on a core"
         yield f'<path class="bracket" d="M{x + 7} {y} H{x} V{end} H{x + 7}"/>'
-        shown = _cut(label, end - y)
         yield (
             f'<text class="note" transform="translate({x - 3} {(y + end) // 2}) rotate(-90)" text-anchor="middle">'
-            f"{escape(shown)}<title>{escape(label)}</title></text>"
+            f"{escape(_cut(label, end - y))}<title>{escape(label)}</title></text>"
         )
 
 
@@ -186,22 +179,22 @@ def _stage(fields: Mapping[str, Any], x: int, y: int) -> Iterator[str]:
     yield f'<text class="note" x="{x}" y="{y + 11}">{escape(second)}</text></g>'
 
 
-def _tensors(made: nx.DiGraph, node: str, at: tuple[int, int], sides: tuple[int, int, int]) -> Iterator[str]:
-    """The tensors that a copy reads from or writes to global memory, beside the phase."""
+def _tensors(stages: nx.DiGraph, node: str, at: tuple[int, int], sides: tuple[int, int, int]) -> Iterator[str]:
+    """Yield the tensors that a copy reads from or writes to global memory, beside the phase."""
     (x, y), (frame, right, _) = at, sides
-    fields = made.nodes[node]
+    fields = stages.nodes[node]
     if fields["kind"] == "copy-in":
-        edges = [(a, e) for a, _, e in made.in_edges(node, data=True) if e["memory"] == "gm"]
+        edges = [(a, e) for a, _, e in stages.in_edges(node, data=True) if e["memory"] == "gm"]
         names = sorted({e["name"] for _, e in edges})
-        others = sorted({made.nodes[a]["phase"] for a, e in edges if e["kind"] == "workspace"})
+        others = sorted({stages.nodes[a]["phase"] for a, e in edges if e["kind"] == "workspace"})
         if names:
             note = f"from {', '.join(others)}" if others else "input"
             yield from _pill(frame - 12 - PILL, y, names[0], note, edges[0][1]["kind"])
             yield f'<path class="edge" marker-end="url(#tip)" d="M{frame - 12} {y} H{x - BOX // 2}"/>'
     elif fields["kind"] == "copy-out":
-        edges = [(b, e) for _, b, e in made.out_edges(node, data=True) if e["memory"] == "gm"]
-        others = list(dict.fromkeys(made.nodes[b]["phase"] for b, e in edges if e["kind"] == "workspace"))
-        output = any(made.nodes[b]["kind"] == "output" for b, _ in edges)
+        edges = [(b, e) for _, b, e in stages.out_edges(node, data=True) if e["memory"] == "gm"]
+        others = list(dict.fromkeys(stages.nodes[b]["phase"] for b, e in edges if e["kind"] == "workspace"))
+        output = any(stages.nodes[b]["kind"] == "output" for b, _ in edges)
         note = f"to {', '.join(others)}" if others else "output" if output else "workspace"
         yield from _pill(right + 22, y, fields["name"], note, "data" if output else "workspace")
         yield f'<path class="edge" marker-end="url(#tip)" d="M{x + BOX // 2} {y} H{right + 22}"/>'
@@ -218,7 +211,7 @@ def _pill(x: int, y: int, name: str, note: str, kind: str) -> Iterator[str]:
 
 
 def _arrow(a: tuple[int, int], b: tuple[int, int], fields: Mapping[str, Any]) -> str:
-    """An edge: straight down within a lane, around the stages between, or across from side to side."""
+    """Return an edge: straight down within a lane, around the stages between, or across from side to side."""
     (ax, ay), (bx, by) = a, b
     half = BOX // 2
     if ax == bx and by - ay == ROW:
@@ -250,6 +243,6 @@ def _legend(x: int, y: int, *, slots: bool) -> Iterator[str]:
 
 
 def _cut(text: str, pixels: float) -> str:
-    """As much of a text as fits."""
+    """Return as much of a text as fits into a width."""
     most = max(int(pixels / LETTER), 3)
     return text if len(text) <= most else f"{text[: most - 1]}…"

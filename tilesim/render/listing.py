@@ -1,7 +1,7 @@
-"""The recorded program as text, with what every instruction costs: what `explain` shows.
+"""Recorded program as text, with the cycles of every instruction: the output of `explain`.
 
-An instruction a line, a column a pipe, loops indented with their tiles; then what bounds the phase and its buffers. The
-text depends on nothing but the plan and the width that it is given.
+A line for each instruction, a column for each pipe, loops indented with their tiles; then the bound of the phase and
+its buffers. The text depends only on the plan and the width.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from typing import Any
 from tilesim.planning.plan import Plan
 from tilesim.render.program_lines import ListedBuffer, ListedPhase, listed_phases
 from tilesim.simulation.timeline import Timeline
-from tilesim.text import GAP, TextColumn, blocks, wrapped
+from tilesim.text import GAP, TextColumn, blocks, several, wrapped
 
 CODE, COLUMN = 64, 11
-"""Letters of the code and of a pipe's cycles where nothing limits the width."""
+"""Letters of the code and of a pipe's cycles without a limit of the width."""
 LEAST_CODE = 24
-"""Letters of the code however narrow the terminal is."""
+"""Letters of the code on the narrowest terminal."""
 HANG = 4
-"""Letters by which code that goes on is indented more."""
+"""Letters by which continued code is indented more."""
 
 
 def listing(timeline: Timeline, *, where: bool = True, width: int | None = None) -> list[str]:
-    """The lines of the listing: every phase, then the times of the launch. `where` adds file:line of each.
+    """Return the lines of the listing: every phase, then the times of the launch. `where` adds file:line of each.
 
-    With `width`, longer lines go on in another, words and numbers whole; without, long code ends in an ellipsis.
+    With `width`, longer lines continue in another, broken at spaces; without, long code ends in an ellipsis.
     """
     plan = timeline.plan
     lines = wrapped(f"{plan.kernel.name} on {plan.chip.name}, {plan.kernel.dtype}: {_dims(plan)}", width)
-    for one in listed_phases(timeline):
-        lines += ["", *_Text(one, where=where, width=width).lines()]
+    for phase in listed_phases(timeline):
+        lines += ["", *_Text(phase, where=where, width=width).lines()]
     if not plan.phases:
         lines += ["", "nothing is launched"]
     return [line.rstrip() for line in [*lines, "", *_times(timeline, width)]]
 
 
 def listing_json(timeline: Timeline) -> dict[str, Any]:
-    """The listing as plain data: phases with their lines, totals and buffers, then the times; `lines` is its text."""
+    """Return the listing as plain data: phases with lines, totals and buffers, then the times; `lines` is its text."""
     plan = timeline.plan
     return {
         "operator": plan.operator.name,
@@ -46,7 +46,7 @@ def listing_json(timeline: Timeline) -> dict[str, Any]:
         "dtype": plan.call.dtype,
         "options": dict(plan.call.options),
         "route": plan.route,
-        "phases": [one.to_json() for one in listed_phases(timeline)],
+        "phases": [phase.to_json() for phase in listed_phases(timeline)],
         "cycles": timeline.cycles,
         "time_us": round(timeline.time_us, 6),
         "launch_us": round(timeline.launch_us, 6),
@@ -59,7 +59,7 @@ def listing_json(timeline: Timeline) -> dict[str, Any]:
 
 
 class _Text:
-    """The listing of one phase as lines."""
+    """Listing of one phase as lines."""
 
     def __init__(self, listed: ListedPhase, *, where: bool, width: int | None) -> None:
         self.listed, self.where, self.width = listed, where, width
@@ -71,10 +71,10 @@ class _Text:
         self.code = max(min(CODE, room), LEAST_CODE)
 
     def lines(self) -> Iterator[str]:
-        """All lines."""
+        """Yield all lines."""
         phase, spent, pipes = self.listed.plan.phase, self.listed.spent, self.listed.pipes
         note = f": {phase.note}" if phase.note else ""
-        yield from self._wrapped(f"phase {phase.name}, {spent.cores} {spent.core_kind} core{_s(spent.cores)}{note}")
+        yield from self._wrapped(f"phase {phase.name}, {several(spent.cores, f'{spent.core_kind} core')}{note}")
         yield from self._row("", dict(zip(pipes, pipes, strict=True)))
         for line in self.listed.lines:
             cells = {pipe: f"{cycles:,}" for pipe, cycles in line.cycles.items()}
@@ -89,16 +89,16 @@ class _Text:
 
     def _row(self, code: str, cells: Mapping[str, str], where: str = "") -> Iterator[str]:
         if self.width is None:
-            shown = [code if len(code) <= self.code else f"{code[: self.code - 1]}…"]
+            lines = [code if len(code) <= self.code else f"{code[: self.code - 1]}…"]
         else:
-            shown = wrapped(code, self.code, HANG) if code else [""]
+            lines = wrapped(code, self.code, HANG) if code else [""]
         columns = "".join(f"{cells.get(pipe, ''):>{self.column}}" for pipe in self.listed.pipes)
-        first = f"{shown[0]:<{self.code}}{columns}"
+        first = f"{lines[0]:<{self.code}}{columns}"
         place = f"  {where}" if where and self.where else ""
-        whole = self.width is None or len(first) + len(place) <= self.width
-        yield f"{first}{place if whole else ''}"
-        yield from shown[1:]
-        if not whole and self.width is not None:
+        fits = self.width is None or len(first) + len(place) <= self.width
+        yield f"{first}{place if fits else ''}"
+        yield from lines[1:]
+        if not fits and self.width is not None:
             yield place.rjust(self.width)
 
     def _facts(self) -> Iterator[str]:
@@ -142,7 +142,7 @@ TIMES = (
 
 
 def table(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
-    """The lines of a table, columns as wide as they must be, numbers to the right."""
+    """Yield the lines of a table, each column as wide as its longest cell, numbers to the right."""
     indent = " " * GAP
     for number, block in enumerate(blocks(columns, rows, None if width is None else width - GAP)):
         if number:
@@ -180,7 +180,3 @@ def _times(timeline: Timeline, width: int | None) -> Iterator[str]:
     yield from table(TIMES, rows, width)
     yield from wrapped(f"bottleneck: {timeline.bottleneck}", width)
     yield from wrapped(timeline.estimate, width)
-
-
-def _s(count: int) -> str:
-    return "s" * (count != 1)

@@ -1,4 +1,4 @@
-"""The recorded program of a phase with what every instruction costs, as data: what `explain` lists."""
+"""Recorded program of a phase with the cycles of every instruction, as data: the lines of `explain`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tilesim.simulation.timeline import PhaseTime, Timeline
 INSTRUCTION: Final = "instruction"
 LOOP: Final = "loop"
 TILE: Final = "tile"
-"""Kinds of lines: an instruction, the head of a loop, and below its body what one tile of it takes."""
+"""Kinds of lines: an instruction, the head of a loop, and below its body the cycles of one tile."""
 CAUSES = 3
-"""How many things that a pipe waits for are worth a line."""
+"""Causes of waiting that are listed, at most."""
 LEAST_CAUSE = 0.01
-"""The share of the waiting from which one is."""
+"""Share of the waiting from which a cause is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramLine:
-    """A line of the program. `cycles` are those of each pipe that it keeps busy, `depth` counts the loops around it."""
+    """Line of the program. `cycles` are those of each busy pipe, `depth` is the number of loops around it."""
 
     kind: str
     text: str
@@ -37,10 +37,10 @@ class ProgramLine:
     pipe: str
     cycles: Mapping[str, int]
     where: str
-    """The author's file:line; "" of the sum of a tile."""
+    """File:line of the author; "" for the sum of a tile."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data: of an instruction its cycles, of a tile those of each pipe."""
+        """Return the fields as plain data: of an instruction its cycles, of a tile those of each pipe."""
         return {
             "kind": self.kind,
             "text": self.text,
@@ -55,7 +55,7 @@ class ProgramLine:
 
 @dataclass(frozen=True, slots=True)
 class ListedBuffer:
-    """A buffer of a phase. `share` is that of the visible memory, None in registers."""
+    """Buffer of a phase. `share` is that of the visible memory, None in registers."""
 
     name: str
     memory: str
@@ -70,13 +70,13 @@ class ListedBuffer:
     reserved: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data."""
+        """Return the fields as plain data."""
         names = ("name", "memory", "shape", "dtype", "slots", "bytes", "share", "static", "reserved")
         return {name: getattr(self, name) for name in names} | {"sizes": list(self.sizes)}
 
 
 class ListedPhase:
-    """The listing of one phase."""
+    """Listing of one phase."""
 
     def __init__(self, plan: PhasePlan, spent: PhaseTime, timeline: Timeline) -> None:
         self.plan, self.spent, self.timeline = plan, spent, timeline
@@ -84,7 +84,7 @@ class ListedPhase:
 
     @functools.cached_property
     def steps(self) -> Mapping[Instr, Step]:
-        """Every instruction with the sizes of its first execution on the slowest core."""
+        """Instructions with the sizes of their first execution on the slowest core."""
         out: dict[Instr, Step] = {}
         for item, _ in tour(self.plan.slowest, first(1)):
             if isinstance(item, Step):
@@ -93,24 +93,24 @@ class ListedPhase:
 
     @functools.cached_property
     def lines(self) -> tuple[ProgramLine, ...]:
-        """The program."""
+        """Lines of the program."""
         return tuple(self._body(self.plan.phase.body, 1))
 
     @property
     def causes(self) -> dict[str, float]:
-        """What the longest pipe waits for, to its share of the waiting; empty where waiting is not what bounds it."""
+        """Causes that the longest pipe waits for -> share of its waiting; empty where waiting does not bound it."""
         causes = self.timeline.waits(self.spent.name) if self.spent.waiting else {}
         return dict([(c, p) for c, p in causes.items() if p > LEAST_CAUSE][:CAUSES])
 
     @property
     def buffers(self) -> list[ListedBuffer]:
-        """The buffers, the largest first."""
-        found = []
+        """Buffers, the largest first."""
+        listed = []
         for buffer, home in sorted(self.plan.homes.items(), key=lambda item: -item[1].bytes * item[1].slots):
             sizes = tuple(int(s.bind(self.plan.sizes)) for s in buffer.allocated)
-            whole = home.bytes * home.slots
+            taken = home.bytes * home.slots
             visible = 0 if buffer.space == REGISTERS else self._visible(buffer.space)
-            found.append(
+            listed.append(
                 ListedBuffer(
                     name=buffer.name,
                     memory=buffer.pool or home.space,
@@ -119,17 +119,17 @@ class ListedPhase:
                     sizes=sizes,
                     dtype=buffer.dtype,
                     slots=home.slots,
-                    bytes=whole,
-                    share=whole / visible if visible else None,
+                    bytes=taken,
+                    share=taken / visible if visible else None,
                     static=buffer.static,
                     reserved=buffer.reserved,
                 )
             )
-        return found
+        return listed
 
     @property
     def memories(self) -> dict[str, tuple[int, int]]:
-        """(bytes that buffers take, visible bytes) of every memory."""
+        """Memory -> (bytes of its buffers, visible bytes)."""
         out = {}
         for memory in dict.fromkeys(home.space for home in self.plan.homes.values()):
             if memory != REGISTERS:
@@ -138,7 +138,7 @@ class ListedPhase:
         return out
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the listing as plain data."""
         plan, spent = self.plan, self.spent
         return {
             "name": spent.name,
@@ -178,7 +178,7 @@ class ListedPhase:
                 yield ProgramLine(TILE, f"= a tile of {node.name}", depth + 1, "", "", dict(busy), "")
 
     def _head(self, loop: Loop) -> str:
-        """What a loop runs on the slowest core: its axis, tiles and tail."""
+        """Return the head of a loop: its axis, tiles and tail on the slowest core."""
         tiles = tiles_of(self.plan.slowest, loop)
         count = sum(times for times, _ in tiles)
         if len(tiles) > 2 + bool(loop.halo):
@@ -190,18 +190,19 @@ class ListedPhase:
 
 
 def listed_phases(timeline: Timeline) -> list[ListedPhase]:
-    """The listings of all phases."""
-    return [ListedPhase(one, spent, timeline) for one, spent in zip(timeline.plan.phases, timeline.phases, strict=True)]
+    """Return the listings of all phases."""
+    pairs = zip(timeline.plan.phases, timeline.phases, strict=True)
+    return [ListedPhase(plan, spent, timeline) for plan, spent in pairs]
 
 
 def tiles_of(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
-    """(tiles, size of each) of a loop the first time that a nest runs it, equal neighbours together."""
-    found = [item for item in nest if isinstance(item, TileRun) and item.loop is loop]
-    if not found:
+    """Return (tiles, size of each) of the first run of a loop in a nest, equal neighbours combined."""
+    runs = [item for item in nest if isinstance(item, TileRun) and item.loop is loop]
+    if not runs:
         inner = (tiles_of(item.body, loop) for item in nest if isinstance(item, TileRun))
         return next((tiles for tiles in inner if tiles), [])
     out: list[tuple[int, int]] = []
-    for run in found:
+    for run in runs:
         parts = tiles_of(run.body, loop) if is_pattern(run) else [(1, _size(run, loop))]
         parts = [(run.times * times, size) for times, size in parts] if len(parts) == 1 else parts * run.times
         for times, size in parts:
@@ -213,7 +214,7 @@ def tiles_of(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
 
 
 def _size(run: TileRun, loop: Loop) -> int:
-    """Elements of a tile, as the instructions in it know it; 0 if there are none."""
+    """Return the elements of a tile, from its first instruction; 0 without instructions."""
     for item in run.body:
         if isinstance(item, Step):
             return int(item.sizes[Variable(loop.name, "size")])
@@ -224,12 +225,12 @@ def _size(run: TileRun, loop: Loop) -> int:
 
 
 def _first_run(nest: Nest, loop: Loop) -> TileRun | None:
-    """The first tile of a loop in a nest; a pattern is looked into."""
+    """Return the first tile of a loop in a nest, patterns included; None without one."""
     for item in nest:
         if isinstance(item, TileRun):
             if item.loop is loop and not is_pattern(item):
                 return item
-            found = _first_run(item.body, loop)
-            if found is not None:
-                return found
+            inner = _first_run(item.body, loop)
+            if inner is not None:
+                return inner
     return None

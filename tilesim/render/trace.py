@@ -1,4 +1,4 @@
-"""A timeline as a trace for Perfetto, chrome://tracing and MindStudio Insight.
+"""Timeline as a trace for Perfetto, chrome://tracing and MindStudio Insight.
 
 A process for every core, named as the vendor's simulator names it, and a thread for every pipe in the vendor's order.
 Times are numbers in microseconds from 0, on whole nanoseconds, so that no viewer rounds neighbours into each other.
@@ -31,7 +31,7 @@ LANES = {
     "v": ("VECTOR", 7),
     "mte3": ("MTE3", 8),
 }
-"""Pipe -> (the vendor's name of its lane, its place among all lanes)."""
+"""Pipe -> (the vendor's name of its lane, its place in the order of lanes)."""
 COLOURS = {
     "mte1": "thread_state_running",
     "m": "background_memory_dump",
@@ -42,11 +42,11 @@ COLOURS = {
 }
 """Pipe -> the vendor's colour name."""
 MOST_EVENTS = 20_000
-"""Instructions in a trace unless asked otherwise: about 15 MB, which every viewer opens."""
+"""Default limit of instructions in a trace: about 15 MB, which every viewer opens."""
 MOST_CORES = 4
-"""Cores of one kind in a trace unless asked otherwise."""
+"""Default limit of cores of one kind in a trace."""
 OVERVIEW = 1
-"""The process that shows launch, phases and syncs."""
+"""Process id of launch, phases and syncs."""
 
 Record = dict[str, Any]
 
@@ -58,11 +58,11 @@ def trace(
     cores: Sequence[int] | None = None,
     most_events: int = MOST_EVENTS,
 ) -> Record:
-    """The trace as plain data, in the JSON object format of Chrome traces.
+    """Return the trace as plain data, in the JSON object format of Chrome traces.
 
-    With `tiles`, only so many tiles of every loop at its start, in its middle and at its end, and its tail; without,
-    the whole run if it has no more than `most_events` instructions, else the widest windows that do not. `cores` are
-    numbers of cores of either kind; without, one of every distinct share. "otherData" says what was left out.
+    With `tiles`, it has that many tiles of every loop at its start, in its middle and at its end, and its tail;
+    without, the complete run if it has at most `most_events` instructions, else the widest windows that do. `cores` are
+    numbers of cores of either kind; without, one core of every distinct share. "otherData" states what is omitted.
     """
     timeline = what if isinstance(what, Timeline) else timeline_of(what)
     phases = timeline.plan.phases
@@ -70,7 +70,7 @@ def trace(
 
     pairs = [(p, core) for p in phases for core in chosen[p.phase.core_kind]]
     window = widest(pairs, most_events) if tiles is None else tiles
-    shown, whole = (sum(event_count(p, core, w) for p, core in pairs) for w in (window, None))
+    kept, total = (sum(event_count(p, core, w) for p, core in pairs) for w in (window, None))
     arrows = itertools.count(1)
     records = [*_overview(timeline), *_processes(timeline, chosen)]
     for plan, spent in zip(phases, timeline.phases, strict=True):
@@ -87,7 +87,7 @@ def trace(
             "bottleneck": timeline.bottleneck,
             "estimate": timeline.estimate,
             "accuracy": str(known_accuracy(timeline.plan.call, timeline.plan.chip, timeline.plan.by_hand)),
-            "left out": _left_out(window, shown, whole, phases, chosen),
+            "left out": _left_out(window, kept, total, phases, chosen),
         },
     }
 
@@ -95,17 +95,21 @@ def trace(
 def write_trace(
     path: str | Path, what: Timeline | Plan, *, tiles: int | None = None, most_events: int = MOST_EVENTS
 ) -> Path:
-    """The file that now has the trace; written whole or not at all. Raises BadInput if it cannot be written."""
-    made = trace(what, tiles=tiles, most_events=most_events)
-    return write_text(path, json.dumps(made, separators=(",", ":"), ensure_ascii=False) + "\n")
+    """Write the trace, completely or not at all, and return the path. Raises BadInput if it cannot be written."""
+    data = trace(what, tiles=tiles, most_events=most_events)
+    return write_text(path, json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n")
 
 
 def core_name(chip: Chip, core_kind: str, core: int) -> str:
-    """The vendor's name of a core: core0.veccore1 is the second vector core beside cube core 0."""
+    """Return the vendor's name of a core: core0.veccore1 is the second vector core beside cube core 0."""
     if core_kind == "cube":
         return f"core{core}.cubecore0"
-    each = max(chip.cores.vector // max(chip.cores.cube, 1), 1)
-    return f"core{core // each}.veccore{core % each}"
+    group, number = divmod(core, _vector_cores_per_cube_core(chip))
+    return f"core{group}.veccore{number}"
+
+
+def _vector_cores_per_cube_core(chip: Chip) -> int:
+    return max(chip.cores.vector // max(chip.cores.cube, 1), 1)
 
 
 def _cores(phases: Sequence[PhasePlan], kind: str, wanted: Sequence[int] | None) -> list[int]:
@@ -117,13 +121,13 @@ def _cores(phases: Sequence[PhasePlan], kind: str, wanted: Sequence[int] | None)
 
 
 def _left_out(
-    window: int | None, shown: int, whole: int, phases: Sequence[PhasePlan], chosen: dict[str, list[int]]
+    window: int | None, kept: int, total: int, phases: Sequence[PhasePlan], chosen: dict[str, list[int]]
 ) -> str:
     parts = []
-    if window is not None and shown < whole:
+    if window is not None and kept < total:
         parts.append(
-            f"{whole - shown:,} of {whole:,} instructions: of every loop, {several(window, 'tile')} "
-            "at its start, in its middle and at its end are shown"
+            f"{total - kept:,} of {total:,} instructions: every loop has {several(window, 'tile')} "
+            "at its start, in its middle and at its end"
         )
     for kind, cores in chosen.items():
         used = max(p.cores for p in phases if p.phase.core_kind == kind)
@@ -152,7 +156,7 @@ def _thread(pid: int, tid: int, name: str) -> Iterator[Record]:
 
 
 def _overview(timeline: Timeline) -> Iterator[Record]:
-    """Launch, phases and syncs, as slices of a process of their own."""
+    """Yield launch, phases and syncs as slices of one process."""
     yield from _named(OVERVIEW, timeline.plan.kernel.name, 0)
     yield from _thread(OVERVIEW, 1, "phases")
     at = 0.0
@@ -166,13 +170,13 @@ def _overview(timeline: Timeline) -> Iterator[Record]:
 
 
 def _pid(kind: str, core: int) -> int:
-    """A number for every core: a cube core before the vector cores beside it."""
+    """Return the process id of a core; a cube core comes before the vector cores beside it."""
     return 10 + 2 * core + (kind == "vector")
 
 
 def _processes(timeline: Timeline, chosen: dict[str, list[int]]) -> Iterator[Record]:
     chip = timeline.plan.chip
-    each = max(chip.cores.vector // max(chip.cores.cube, 1), 1)
+    each = _vector_cores_per_cube_core(chip)
     for kind, cores in chosen.items():
         pipes = {i.pipe for p in timeline.plan.phases if p.phase.core_kind == kind for i in p.phase.instructions()}
         for core in cores:
@@ -186,7 +190,7 @@ def _processes(timeline: Timeline, chosen: dict[str, list[int]]) -> Iterator[Rec
 def _core(
     timeline: Timeline, plan: PhasePlan, spent: PhaseTime, core: int, tiles: int | None, arrows: Iterator[int]
 ) -> Iterator[Record]:
-    """The slices, arrows and counters of one core in one phase."""
+    """Yield the slices, arrows and counters of one core in one phase."""
     kind = plan.phase.core_kind
     pid, us = _pid(kind, core), 1e6 / plan.chip.clock.hz(kind)
     events = list(timeline.events(spent.name, core, tiles))
@@ -224,7 +228,7 @@ def _args(event: Event) -> Record:
 
 
 def _arrow(number: int, source: Event, target: Event, pid: int, clock: tuple[float, float]) -> Iterator[Record]:
-    """From within the last cycle of one slice to the first of another; a slice without length has no inside."""
+    """Yield an arrow from the last cycle of one slice to the first of another; none for a slice without length."""
     if not source.cycles or not target.cycles:
         return
     start_us, us = clock
@@ -243,19 +247,19 @@ def _arrow(number: int, source: Event, target: Event, pid: int, clock: tuple[flo
 
 
 def _counters(plan: PhasePlan, events: Sequence[Event], pid: int, spent: PhaseTime, us: float) -> Iterator[Record]:
-    """The bytes of each on-chip memory whose contents are still needed, and the rest of what is allocated."""
+    """Yield the bytes of each on-chip memory whose contents are still needed, and those allocated but not needed."""
     homes = {buffer.name: home for buffer, home in plan.homes.items()}
     for memory in dict.fromkeys(home.space for home in homes.values()):
-        mine = {name: home for name, home in homes.items() if home.space == memory}
-        whole = sum(home.bytes * home.slots for home in mine.values())
+        here = {name: home for name, home in homes.items() if home.space == memory}
+        allocated = sum(home.bytes * home.slots for home in here.values())
         change: dict[int, int] = {0: 0}
-        for name, start, end in occupied(events, {name: home.slots for name, home in mine.items()}):
-            change[start] = change.get(start, 0) + mine[name].bytes
-            change[end] = change.get(end, 0) - mine[name].bytes
+        for name, start, end in occupied(events, {name: home.slots for name, home in here.items()}):
+            change[start] = change.get(start, 0) + here[name].bytes
+            change[end] = change.get(end, 0) - here[name].bytes
         live = 0
         for cycles in sorted(change):
             live += change[cycles]
-            args = {"in use": live, "allocated, not in use": whole - live}
+            args = {"in use": live, "allocated, not in use": allocated - live}
             at = _ns(spent.start_us + cycles * us) / 1000
             yield {"ph": "C", "name": f"{memory} bytes", "pid": pid, "tid": 0, "ts": at, "args": args}
         end_us = _ns(spent.start_us + spent.time_us) / 1000
@@ -264,19 +268,19 @@ def _counters(plan: PhasePlan, events: Sequence[Event], pid: int, spent: PhaseTi
 
 
 def occupied(events: Iterable[Event], slots: dict[str, int]) -> Iterator[tuple[str, int, int]]:
-    """(buffer, start, end) [cycles] of every stay in a slot: from the write that takes it to its last use."""
+    """Yield (buffer, start, end) [cycles] of every use of a slot, from the write that takes it to its last use."""
     held: dict[str, deque[list[int]]] = {}
     for event in events:
         for name in event.buffers:
             if name not in slots:
                 continue
-            mine = held.setdefault(name, deque())
-            if not mine or (event.fresh and name == event.buffers[0]):
-                mine.appendleft([event.start_cycles, event.end_cycles])
-                if len(mine) > slots[name]:
-                    start, end = mine.pop()
+            spans = held.setdefault(name, deque())
+            if not spans or (event.fresh and name == event.buffers[0]):
+                spans.appendleft([event.start_cycles, event.end_cycles])
+                if len(spans) > slots[name]:
+                    start, end = spans.pop()
                     yield name, start, end
-            mine[0][1] = max(mine[0][1], event.end_cycles)
-    for name, mine in held.items():
-        for start, end in mine:
+            spans[0][1] = max(spans[0][1], event.end_cycles)
+    for name, spans in held.items():
+        for start, end in spans:
             yield name, start, end

@@ -1,4 +1,4 @@
-"""`tilesim check`: does it fit?"""
+"""`tilesim check`: the verdict on a shape."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ app = App()
 @app.command(example="tilesim check glu_backward self=2x4096x8192 --chip ascend950pr")
 def check(
     question: CallQuestion,
-    rules: Annotated[bool, typer.Option("--rules", metavar="", help="Show all rules, those that hold too.")] = False,
+    rules: Annotated[
+        bool, typer.Option("--rules", metavar="", help="Show all rules, not only the broken ones.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all inequalities and buffers.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say whether a shape fits, what limits it, and what would fit instead; or whether the buffers of a .toml do."""
+    """Check whether a shape, or the buffers of a .toml, fit: what limits them, and which changes make them fit."""
     return answer(verdict_of(*question.call_and_chip()), rules=rules, everything=everything, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`tilesim compare`: a profile of yours against the model."""
+"""`tilesim compare`: a profile against predicted times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tilesim.ops import load_operator
 app = App()
 
 SHOWN: Final = 20
-"""As many kernels does a screen show; --all shows the others."""
+"""Kernels on a screen, at most; --all shows the others."""
 
 
 @app.command(example="tilesim compare kernel_details.csv --chip ascend910b2")
@@ -40,7 +40,7 @@ def compare(
     everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all kernels.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a profile with predicted times, kernel by kernel, the one first from which most could be gained."""
+    """Compare a profile with predicted times, kernel by kernel, the largest possible gain first."""
     problems = Problems()
     chip = problems.result_of(question.load_chip)
     problems.result_of(lambda: read_profile(profile))
@@ -48,19 +48,19 @@ def compare(
     problems.refuse()
     if chip is None:
         raise AssertionError
-    made = compared(profile, chip, case)
+    comparison = compared(profile, chip, case)
     if as_json:
-        emit({"ok": bool(made.kernels), **made.to_json()})
+        emit({"ok": bool(comparison.kernels), **comparison.to_json()})
     else:
-        show(made, profile.name, everything=everything)
-    return EXIT_YES if made.kernels else EXIT_NO
+        show(comparison, profile.name, everything=everything)
+    return EXIT_YES if comparison.kernels else EXIT_NO
 
 
 def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> KernelCall | None:
-    """The call that the words say; None without an operator. Raises BadInput."""
+    """Return the call of the words; None without an operator. Raises BadInput."""
     if op is None:
         if words or dtype:
-            raise BadInput("compare", ["KEY=VALUE and --dtype are of a call: name its operator with --op"])
+            raise BadInput("compare", ["KEY=VALUE and --dtype need the operator of the call: --op NAME"])
         return None
     operator = load_operator(op)
     given = parse(operator, words or [])
@@ -68,22 +68,23 @@ def _call(op: str | None, words: Sequence[str] | None, dtype: str | None) -> Ker
     return KernelCall(operator, given, call.dtype)
 
 
-def show(made: Comparison, name: str, *, everything: bool = False) -> None:
-    """Print a comparison for people: how much of the profile is in it, kernels, pipes, and what was left out."""
-    line(f"{name} on {made}", "bold")
-    shown = made.kernels if everything else made.kernels[:SHOWN]
-    if shown:
-        _kernels(shown, timed=made.timed)
-        if len(made.kernels) > len(shown):
-            less = "with less to gain" if made.timed else "that take less time"
-            line(f"and {several(len(made.kernels) - len(shown), 'kernel')} {less}: --all")
-        _pipes(shown)
-        _bands(shown)
-    _left(made.left)
+def show(comparison: Comparison, name: str, *, everything: bool = False) -> None:
+    """Print a comparison as text: its share of the profile, kernels, pipes, and the omitted rows."""
+    line(f"{name} on {comparison}", "bold")
+    kernels = comparison.kernels if everything else comparison.kernels[:SHOWN]
+    if kernels:
+        _kernels(kernels, timed=comparison.timed)
+        more = len(comparison.kernels) - len(kernels)
+        if more:
+            less = "with less to gain" if comparison.timed else "that take less time"
+            line(f"and {several(more, 'kernel')} {less}: --all")
+        _pipes(kernels)
+        _bands(kernels)
+    _omitted(comparison.left)
 
 
 def _kernels(kernels: Sequence[KernelComparison], *, timed: bool) -> None:
-    """Print the kernels; what is measured is empty in a profile without durations."""
+    """Print the kernels; the measured columns are empty in a profile without durations."""
     first = "the largest gain" if timed else "the longest time of all calls"
     heading(f"kernels, {first} first [us of one call{'; gain of all calls' if timed else ''}]")
     columns = (
@@ -108,7 +109,7 @@ def _kernels(kernels: Sequence[KernelComparison], *, timed: bool) -> None:
     ]
     table(columns, rows)
     if any(k.fixed_from == "launch" for k in kernels):
-        line("* the chip's launch: the kernel has no fixed time of its own in the chip file")
+        line("* the chip's launch time: the chip file has no fixed time for this kernel")
 
 
 def _pipes(kernels: Sequence[KernelComparison]) -> None:
@@ -129,7 +130,7 @@ def _pipes(kernels: Sequence[KernelComparison]) -> None:
 
 
 def _bands(kernels: Sequence[KernelComparison]) -> None:
-    """Print what is known of the error of each prediction: operators with the same band together."""
+    """Print the known error of the predictions, operators with the same error together."""
     operators: dict[str, list[str]] = {}
     for k in kernels:
         operators.setdefault(str(k.accuracy), []).append(k.operator)
@@ -140,7 +141,7 @@ def _bands(kernels: Sequence[KernelComparison]) -> None:
         line(f"  {operator}: {note}")
 
 
-def _left(left: Sequence[Left]) -> None:
+def _omitted(left: Sequence[Left]) -> None:
     if left:
         heading("left out")
         columns = (TextColumn("kernel"), TextColumn("calls", number=True), TextColumn("us", number=True))

@@ -1,4 +1,4 @@
-"""`tilesim explain`: the tile program, line by line, with what every instruction costs."""
+"""`tilesim explain`: the tile program with the cycles of every instruction."""
 
 from __future__ import annotations
 
@@ -21,27 +21,21 @@ app = App()
 def explain(
     question: PlanQuestion,
     where: Annotated[
-        bool, typer.Option("--where", metavar="", help="Name the line of the operator's file behind each.")
+        bool, typer.Option("--where", metavar="", help="Show file and line of every instruction.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
     """List the tile program with the cycles of every instruction, the tiles of every loop and what pipes wait for."""
-    made = plan_answer(question, as_json=as_json)
-    timeline = timeline_of(made.plan)
+    answer = plan_answer(question, as_json=as_json)
+    timeline = timeline_of(answer.plan)
     if as_json:
-        emit(
-            {
-                "ok": made.plan.ok,
-                **listing_json(timeline),
-                **estimates_of(timeline),
-            }
-        )
+        emit({"ok": answer.plan.ok, **listing_json(timeline), **estimates_of(timeline)})
     else:
         width = width_of()
         lines = listing(timeline, where=where, width=width)
-        fusing = fusing_text(made.plan)
+        fusing = fusing_text(answer.plan)
         if fusing:
             lines += wrapped(f"fusing: {fusing}", width)
-        lines += wrapped(f"accuracy: {known_accuracy(made.plan)}", width)
+        lines += wrapped(f"accuracy: {known_accuracy(answer.plan)}", width)
         raw("\n".join(lines))
-    return made.code
+    return answer.code

@@ -1,4 +1,4 @@
-"""`tilesim ops`: which operators there are."""
+"""`tilesim ops`: list and show operators."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ app = App(name="ops", cls=Commands)
 
 @app.callback(invoke_without_command=True, epilog="Example: tilesim ops")
 def ops(ctx: typer.Context, as_json: AsJson = False) -> int:
-    """List the operators with their dims, options, dtypes and products; `ops show OP` tells all about one."""
+    """List the operators with their dims, options, dtypes and products; `ops show OP` shows one in full."""
     if ctx.invoked_subcommand is not None:
         return EXIT_YES
 
-    found = [load_operator(name) for name in operators_shipped()]
+    operators = [load_operator(name) for name in operators_shipped()]
     if as_json:
-        emit([to_json(op) for op in found])
+        emit([_to_json(op) for op in operators])
         return EXIT_YES
-    for op in found:
+    for op in operators:
         line(f"{op.name}: {op.about}", "bold")
         fields(_facts(op))
         line()
@@ -37,12 +37,12 @@ def ops(ctx: typer.Context, as_json: AsJson = False) -> int:
 @app.command(example="tilesim ops show glu_backward")
 def show(op: OperatorName, as_json: AsJson = False) -> int:
     """Show an operator: dims with their ranges, tensors, attributes, and the rules of its document."""
-    found = load_operator(op)
+    operator = load_operator(op)
     if as_json:
-        emit(to_json(found))
+        emit(_to_json(operator))
         return EXIT_YES
-    line(f"{found.name}: {found.about}", "bold")
-    fields(_facts(found))
+    line(f"{operator.name}: {operator.about}", "bold")
+    fields(_facts(operator))
     heading("dims")
     table(
         (
@@ -51,7 +51,7 @@ def show(op: OperatorName, as_json: AsJson = False) -> int:
             TextColumn("multiple of", number=True),
             TextColumn("default", number=True),
         ),
-        [(d.name, _range(d), d.multiple_of, "" if d.default is None else d.default) for d in found.dims],
+        [(d.name, _range(d), d.multiple_of, "" if d.default is None else d.default) for d in operator.dims],
     )
     heading("tensors")
     columns = (
@@ -63,23 +63,23 @@ def show(op: OperatorName, as_json: AsJson = False) -> int:
     )
     table(
         columns,
-        [(t.name, t.role, f"[{', '.join(t.shape.split())}]", t.dtype or "DTYPE", t.option) for t in found.tensors],
+        [(t.name, t.role, f"[{', '.join(t.shape.split())}]", t.dtype or "DTYPE", t.option) for t in operator.tensors],
     )
     heading("rules, in the order of the checks")
-    rows = [(str(i), r.name, r.status.name if r.status else "") for i, r in enumerate(found.rules, 1)]
+    rows = [(str(i), r.name, r.status.name if r.status else "") for i, r in enumerate(operator.rules, 1)]
     table(
         (
             TextColumn("", number=True),
             TextColumn("rule", prose=True),
-            TextColumn("status where it is broken", prose=True),
+            TextColumn("status of a broken rule", prose=True),
         ),
         rows,
     )
     return EXIT_YES
 
 
-def to_json(op: Operator) -> dict[str, Any]:
-    """An operator as plain data."""
+def _to_json(op: Operator) -> dict[str, Any]:
+    """Return an operator as plain data."""
     return {
         "name": op.name,
         "api": op.api,

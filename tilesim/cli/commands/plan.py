@@ -1,4 +1,4 @@
-"""`tilesim plan`: how the work is tiled and shared out."""
+"""`tilesim plan`: the tiles and the split over cores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilesim.analysis.table import shown
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, several, size, table
 from tilesim.cli.planning import fusing_text, plan_answer
 from tilesim.cli.question import App, AsJson, PlanQuestion
-from tilesim.cli.verdict import asked_text, guessed_sizes, overridden_text
+from tilesim.cli.verdict import guessed_sizes, overridden_text, subject_text
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.planning.phase_plan import PhasePlan, core_shares, idle_share
 from tilesim.planning.plan import Plan
@@ -25,27 +25,25 @@ app = App()
 @app.command(example="tilesim plan glu_backward self=2x4096x8192 --chip ascend950pr")
 def plan(
     question: PlanQuestion,
-    buffers: Annotated[bool, typer.Option("--buffers", metavar="", help="Show where every buffer lies.")] = False,
-    search: Annotated[
-        bool, typer.Option("--search", metavar="", help="Rank other tilings, with why each lost.")
-    ] = False,
-    everything: Annotated[bool, typer.Option("--all", metavar="", help="With --search, show all of them.")] = False,
+    buffers: Annotated[bool, typer.Option("--buffers", metavar="", help="Show the addresses of all buffers.")] = False,
+    search: Annotated[bool, typer.Option("--search", metavar="", help="Rank other tilings, with reasons.")] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="With --search, show all tilings.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the split over cores, the tile sizes with their reasons, the workspace and the vendor's tiling data."""
-    made = plan_answer(question, as_json=as_json)
+    answer = plan_answer(question, as_json=as_json)
     if search:
-        answer_search(made.plan, everything=everything, as_json=as_json)
+        _answer_search(answer.plan, everything=everything, as_json=as_json)
     elif as_json:
-        emit(made.plan.to_json())
+        emit(answer.plan.to_json())
     else:
-        show(made.plan, buffers=buffers)
-    return made.code
+        show(answer.plan, buffers=buffers)
+    return answer.code
 
 
 def show(plan: Plan, *, buffers: bool = False) -> None:
-    """Print a plan for people."""
-    line(f"plan: {asked_text(plan.verdict)}", "bold")
+    """Print a plan as text."""
+    line(f"plan: {subject_text(plan.verdict)}", "bold")
     fields(_facts(plan))
     heading("cores and tiles")
     _phases(plan)
@@ -58,7 +56,7 @@ def show(plan: Plan, *, buffers: bool = False) -> None:
         heading("the vendor's tiling data")
         fields((name, plan.tiling_unknown.get(name, f"{value}")) for name, value in plan.tiling_data.items())
     elif plan.vendor and plan.vendor.data is not None:
-        heading("no tiling data of the vendor's: it tiles otherwise")
+        heading("no tiling data: the vendor's kernel has other tiles")
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -85,7 +83,6 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _phases(plan: Plan) -> None:
-
     columns = (
         TextColumn("phase", prose=True),
         TextColumn("cores", number=True),
@@ -97,28 +94,28 @@ def _phases(plan: Plan) -> None:
     rows = []
     for phase in plan.phases:
         kind = phase.phase.core_kind
-        there = plan.chip.cores.cube if kind == "cube" else plan.chip.cores.vector
+        available = plan.chip.cores.cube if kind == "cube" else plan.chip.cores.vector
         tiles = ", ".join(f"{name} {value:,}" for name, value in phase.tiles.items())
         idle = percent(idle_share(phase))
-        rows.append((phase.phase.name, f"{phase.cores} of {there}", kind, _shares(phase), idle, tiles))
+        rows.append((phase.phase.name, f"{phase.cores} of {available}", kind, _shares(phase), idle, tiles))
     table(columns, rows)
 
 
 def _shares(phase: PhasePlan) -> str:
-    """What the busiest cores get of each axis that is split, and how many cores have less."""
+    """Return the share of the busiest cores in each split axis, and the number of cores with less."""
     extents = {loop.name: int(loop.extent.bind(phase.sizes)) for loop, _ in split_loops(phase.phase)}
     shares = core_shares(phase)
     if not shares:
         return "nothing"
     first, *others = shares
-    mine = {name: portion.elements for name, portion in first.portions.items()}
-    split = {name: count for name, count in mine.items() if count < extents[name]} or mine
+    counts = {name: portion.elements for name, portion in first.portions.items()}
+    split = {name: count for name, count in counts.items() if count < extents[name]} or counts
     text = ", ".join(f"{count:,} of {extents[name]:,} {name}" for name, count in split.items())
     return f"{text}; less on {sum(share.cores for share in others)}" if others else text
 
 
 def _reasons(plan: Plan) -> None:
-    """Print why tiles are as they are: phases with the same reason together."""
+    """Print the reasons for the tiles, phases with the same reason together."""
     phases_of: dict[tuple[str, str], list[str]] = {}
     for phase in plan.phases:
         for reason in dict.fromkeys(phase.reasons.values()):
@@ -127,7 +124,7 @@ def _reasons(plan: Plan) -> None:
         if not phase.tiles and phase.phase.note:
             phases_of.setdefault(("no tiles", phase.phase.note), []).append(f"'{phase.phase.name}'")
     if phases_of:
-        heading("why")
+        heading("reasons")
         for (tiles, reason), names in phases_of.items():
             of = f" of {', '.join(names)}" if len(plan.phases) > 1 else ""
             line(f"{tiles}{of}: {reason}")
@@ -146,7 +143,7 @@ def _buffers(phase: PhasePlan) -> None:
     )
     rows = []
     for buffer, home in sorted(phase.homes.items(), key=lambda item: (item[1].space, item[1].offset)):
-        shape = "x".join(str(one.bind(phase.sizes)) for one in buffer.allocated) or "1"
+        shape = "x".join(str(size.bind(phase.sizes)) for size in buffer.allocated) or "1"
         end = home.offset + home.bytes * home.slots
         space = f"{home.space} ({buffer.pool})" if buffer.pool else home.space
         rows.append((space, home.offset, end, buffer.name, home.slots, shape, buffer.dtype))
@@ -156,29 +153,30 @@ def _buffers(phase: PhasePlan) -> None:
 def _workspace(plan: Plan) -> None:
     if not plan.workspace:
         return
-    heading(f"workspace [bytes], {several(len(plan.workspace), 'tensor')} that phases hand on")
+    heading(f"workspace [bytes], {several(len(plan.workspace), 'tensor')} between phases")
     columns = (TextColumn("tensor"), TextColumn("from", number=True), TextColumn("bytes", number=True))
     table(columns, [(name, at, count) for name, (at, count) in plan.workspace.items()])
 
 
 SHOWN_RANKED: Final = 6
-"""As many that were timed does a screen show of a phase."""
+"""Timed tilings of a phase on a screen, at most."""
 
 
 SHOWN_REJECTED: Final = 3
-"""As many that were turned down for their longest pipe, and for their bytes."""
+"""Tilings rejected for their longest pipe, and for their bytes, at most."""
 
 
-def answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
+def _answer_search(plan: Plan, *, everything: bool, as_json: bool) -> None:
     """Print the candidates of every phase of a plan."""
-    found = search_of(plan)
-    total, trust = search_table(found).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))
+    candidates = search_of(plan)
+    total, trust = search_table(candidates).notes[0], str(known_accuracy(plan.call, plan.chip, plan.by_hand))
     if as_json:
-        emit({"ok": plan.verdict.ok, "summary": total, "accuracy": trust, "candidates": [c.to_json() for c in found]})
+        rows = [candidate.to_json() for candidate in candidates]
+        emit({"ok": plan.verdict.ok, "summary": total, "accuracy": trust, "candidates": rows})
         return
     line(total, "bold")
     line(f"accuracy: {trust}")
-    for phase, group in groupby(found, key=lambda candidate: candidate.phase):
+    for phase, group in groupby(candidates, key=lambda candidate: candidate.phase):
         heading(phase)
         _phase(list(group), everything=everything)
 
@@ -187,7 +185,7 @@ def _phase(candidates: list[Candidate], *, everything: bool) -> None:
     ranked = [c for c in candidates if c.rank is not None]
     rejected = [c for c in candidates if c.rank is None]
     if not everything:
-        # One of each kind says more than many of the first.
+        # A few of each kind are more informative than many of the first.
         late = [c for c in rejected if c.bound_cycles is not None][:SHOWN_REJECTED]
         large = [c for c in rejected if c.bound_cycles is None][:SHOWN_REJECTED]
         chosen = [c for c in ranked[SHOWN_RANKED:] if c.chosen]
@@ -198,7 +196,7 @@ def _phase(candidates: list[Candidate], *, everything: bool) -> None:
         TextColumn("slots", prose=True),
         TextColumn("cores", number=True),
         TextColumn("cycles", number=True),
-        TextColumn("why", prose=True),
+        TextColumn("reason", prose=True),
     )
     rows = [
         (
@@ -212,6 +210,6 @@ def _phase(candidates: list[Candidate], *, everything: bool) -> None:
         for c in (*ranked, *rejected)
     ]
     table(columns, rows)
-    left = len(candidates) - len(rows)
-    if left:
-        line(f"and {left} more: --all")
+    more = len(candidates) - len(rows)
+    if more:
+        line(f"and {more} more: --all")

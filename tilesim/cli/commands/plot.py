@@ -1,4 +1,4 @@
-"""`tilesim plot`: pictures of what fits and what it costs, as SVG, PNG or PDF."""
+"""`tilesim plot`: plots of feasibility, memory and time as SVG, PNG or PDF."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tilesim.feasibility.verdict import verdict_of
 from tilesim.ops import load_operator
 from tilesim.planning.plan import plan_of
 from tilesim.render import plot as plots
-from tilesim.render.plot import KINDS, check_ending, write_figure
+from tilesim.render.formats import format_of
+from tilesim.render.plot import FORMATS, KINDS, write_figure
 
 app = App()
 
@@ -36,14 +37,14 @@ def plot(
     ],
     question: ChipsQuestion,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to: .svg, .png or .pdf.", show_default=False)
+        Path | None, typer.Option("--out", metavar="FILE", help="The file: .svg, .png or .pdf.", show_default=False)
     ] = None,
-    phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="Of buffers and gantt, one phase only.")] = "",
-    x: Annotated[str, typer.Option("--x", metavar="NAME", help="Of region a dim, of sweep a column.")] = "",
-    y: Annotated[str, typer.Option("--y", metavar="NAME", help="Of region a dim, of sweep a column.")] = "",
+    phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="One phase only, for buffers and gantt.")] = "",
+    x: Annotated[str, typer.Option("--x", metavar="NAME", help="A dim for region, a column for sweep.")] = "",
+    y: Annotated[str, typer.Option("--y", metavar="NAME", help="A dim for region, a column for sweep.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Draw what fits, memories to scale, pipes, the roofline, a sweep or what the time depends on."""
+    """Plot the region that fits, memories to scale, pipes, the roofline, a sweep, or sensitivities of the time."""
     problems = []
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS) or f" there are: {', '.join(KINDS)}"
@@ -54,7 +55,7 @@ def plot(
         problems.append(f"{len(question.chip or ())} chips are given, {kind} takes one")
     if problems or out is None:
         raise BadInput("plot", problems)
-    check_ending(out)
+    format_of(out, FORMATS)
     if kind == "sweep":
         figure, ok = _sweep(question, x, y), True
     else:
@@ -68,7 +69,7 @@ def plot(
 
 
 def _single(kind: str, question: PlanQuestion, phase: str, x: str, y: str) -> tuple[Figure, bool]:
-    """Return the plot of one call on one chip, and whether the call passes; what has no plan is refused."""
+    """Return the plot of one call on one chip, and True if the call passes. Raises a refusal without a plan."""
     call, chip = question.call_and_chip()
     if kind == "region":
         return plots.feasible_region(call, chip, x, y), passes(call, chip)
@@ -81,7 +82,7 @@ def _single(kind: str, question: PlanQuestion, phase: str, x: str, y: str) -> tu
 
 
 def _sweep(question: ChipsQuestion, x: str, y: str) -> Figure:
-    """Return the curves of a sweep over what is given as a list or range."""
+    """Return the curves of a sweep over lists and ranges of values."""
     operator = load_operator(question.op)
     problems = Problems()
     chips = chips_of(question.chip, None, question.chips, problems)

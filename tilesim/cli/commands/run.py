@@ -1,4 +1,4 @@
-"""`tilesim run`: the values, computed tile by tile, and how far they are from a reference in float64."""
+"""`tilesim run`: the values, computed tile by tile, and their difference from a reference in float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilesim.cli.console import TextColumn, console, emit, heading, line, table
 from tilesim.cli.group import EXIT_NO
 from tilesim.cli.planning import known_accuracy, plan_answer
 from tilesim.cli.question import App, AsJson, PlanQuestion
-from tilesim.cli.verdict import asked_text, refusals_answered
+from tilesim.cli.verdict import refusals_answered, subject_text
 from tilesim.errors import BadInput
 from tilesim.execution.inputs import agreed, load_inputs, random_inputs
 from tilesim.execution.interpreter import Progress
@@ -37,23 +37,25 @@ def run(
         Path | None,
         typer.Option("--inputs", metavar="FILE", help="Inputs: .npz, .safetensors or a folder of .npy files."),
     ] = None,
-    random: Annotated[int | None, typer.Option("--random", metavar="SEED", help="Inputs made up from a seed.")] = None,
+    random: Annotated[int | None, typer.Option("--random", metavar="SEED", help="Random inputs from a seed.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="Keep the outputs: .npz, .safetensors or a folder.")
+        Path | None, typer.Option("--out", metavar="PATH", help="Write the outputs: .npz, .safetensors or a folder.")
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", metavar="", help="Compare with the reference in float64; exit code 1 if too far."),
+        typer.Option(
+            "--verify", metavar="", help="Compare with the reference in float64; exit code 1 beyond the tolerance."
+        ),
     ] = False,
     threads: Annotated[int, typer.Option("--threads", metavar="N", help="Cores of the chip to run at once.")] = 1,
     as_json: AsJson = False,
 ) -> int:
-    """Compute the outputs tile by tile as the chip would; with --inputs, the file tells shapes, dtype and options."""
+    """Compute the outputs tile by tile as the chip would; with --inputs, the file sets shapes, dtype and options."""
     _refuse(inputs, random, out, threads)
     given = _given(question, inputs) if inputs is not None else None
-    # The words are in what is given, compared with the file.
-    made = plan_answer(replace(question, words=None) if given else question, given, as_json=as_json)
-    plan = made.plan
+    # `given` has the words already, compared with the file.
+    answer = plan_answer(replace(question, words=None) if given else question, given, as_json=as_json)
+    plan = answer.plan
     if verify and plan.operator.reference is None:
         raise BadInput(plan.operator.name, ["there is no reference to --verify against"])
     if inputs is not None:
@@ -69,7 +71,7 @@ def run(
         emit(_to_json(done, differences, out))
     else:
         _show(done, differences, out)
-    return made.code if all(difference.ok for difference in differences.values()) else EXIT_NO
+    return answer.code if all(difference.ok for difference in differences.values()) else EXIT_NO
 
 
 def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: int) -> None:
@@ -82,13 +84,13 @@ def _refuse(inputs: Path | None, random: int | None, out: Path | None, threads: 
     if threads < 1:
         problems.append(f"--threads {threads} must be at least 1")
     if out is not None and not out.absolute().parent.is_dir():
-        problems.append(f"{out} cannot be written: {out.parent} is no directory")
+        problems.append(f"{out} cannot be written: {out.parent} is not a directory")
     if problems:
         raise BadInput("run", problems)
 
 
 def _given(question: PlanQuestion, inputs: Path) -> dict[str, Any]:
-    """Return what a file of inputs and the words beside it say of the call. Raises BadInput where they contradict."""
+    """Return the values of the call from a file of inputs and the words. Raises BadInput for contradictions."""
     operator = load_operator(question.op)
     words, arrays = parse(operator, question.words or ()), read_arrays(inputs)
     try:
@@ -99,24 +101,23 @@ def _given(question: PlanQuestion, inputs: Path) -> dict[str, Any]:
 
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
-    """A function that moves a bar on stderr, where that is a terminal."""
-    to = console(error=True)
-    if not to.is_terminal:
+    """Context with a function that moves a progress bar on stderr; None if stderr is not a terminal."""
+    stderr = console(error=True)
+    if not stderr.is_terminal:
         yield None
         return
     from rich.progress import Progress as Bar  # noqa: PLC0415 - rich loads where it is needed
 
-    with Bar(console=to, transient=True) as bar:
+    with Bar(console=stderr, transient=True) as bar:
         task = bar.add_task("")
 
-        def move(phase: str, cores: int, whole: int) -> None:
-            bar.update(task, description=phase, completed=cores, total=whole)
+        def move(phase: str, cores: int, total: int) -> None:
+            bar.update(task, description=phase, completed=cores, total=total)
 
         yield move
 
 
 def _differences(done: Run, inputs: Mapping[str, Any]) -> dict[str, Difference]:
-
     return {difference.output: difference for difference in verify(done, done.plan, inputs)}
 
 
@@ -124,14 +125,14 @@ def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None)
     plan, timeline = done.plan, done.timeline
     outputs = []
     for name, array in done.outputs.items():
-        spec, found = plan.call.spec(name), differences.get(name)
+        spec, difference = plan.call.spec(name), differences.get(name)
         entry: dict[str, Any] = {"name": name, "shape": list(array.shape), "dtype": spec.dtype if spec else None}
-        if found is not None:
-            entry |= {"ok": found.ok, "max_abs": found.max_abs, "fro": found.fro, "t": found.t}
-            entry |= {"allowed": str(found.tolerance)}
+        if difference is not None:
+            entry |= {"ok": difference.ok, "max_abs": difference.max_abs, "fro": difference.fro, "t": difference.t}
+            entry |= {"allowed": str(difference.tolerance)}
         outputs.append(entry)
     return {
-        "ok": plan.ok and all(found.ok for found in differences.values()),
+        "ok": plan.ok and all(difference.ok for difference in differences.values()),
         "operator": plan.operator.name,
         "chip": plan.chip.name,
         "dims": dict(plan.call.dims),
@@ -146,11 +147,10 @@ def _to_json(done: Run, differences: Mapping[str, Difference], out: Path | None)
 
 
 def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) -> None:
-
     plan, timeline = done.plan, done.timeline
-    wrong = [name for name, found in differences.items() if not found.ok]
-    said = "run" if not differences else f"differs: {', '.join(wrong)}" if wrong else "run and verified"
-    line(f"{said}: {asked_text(plan.verdict)}", "bold red" if wrong else "bold")
+    wrong = [name for name, difference in differences.items() if not difference.ok]
+    status = "run" if not differences else f"differs: {', '.join(wrong)}" if wrong else "run and verified"
+    line(f"{status}: {subject_text(plan.verdict)}", "bold red" if wrong else "bold")
     heading("outputs" + (", against the reference in float64" if differences else ""))
     columns = [TextColumn("output"), TextColumn("shape"), TextColumn("dtype")]
     if differences:
@@ -158,11 +158,11 @@ def _show(done: Run, differences: Mapping[str, Difference], out: Path | None) ->
         columns += [TextColumn("allowed", prose=True), TextColumn("")]
     rows = []
     for name, array in done.outputs.items():
-        spec, found = plan.call.spec(name), differences.get(name)
+        spec, difference = plan.call.spec(name), differences.get(name)
         row = [name, shape_text(array.shape), spec.dtype if spec else ""]
-        if found is not None:
-            row += [f"{value:.2g}" for value in (found.max_abs, found.fro, found.t)]
-            row += [str(found.tolerance), "ok" if found.ok else "NO"]
+        if difference is not None:
+            row += [f"{value:.2g}" for value in (difference.max_abs, difference.fro, difference.t)]
+            row += [str(difference.tolerance), "ok" if difference.ok else "NO"]
         rows.append(row)
     table(columns, rows)
     line()

@@ -1,4 +1,4 @@
-"""`tilesim simulate`: how long it takes, and what bounds it."""
+"""`tilesim simulate`: predicted time and its bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, percent, table
 from tilesim.cli.planning import fusing_text, known_accuracy, plan_answer
 from tilesim.cli.question import App, AsJson, PlanQuestion
-from tilesim.cli.verdict import asked_text, overridden_text
+from tilesim.cli.verdict import overridden_text, subject_text
 from tilesim.simulation.timeline import Timeline, timeline_of
 
 app = App()
@@ -15,19 +15,19 @@ app = App()
 
 @app.command(example="tilesim simulate glu_backward self=2x4096x8192 --chip ascend950pr")
 def simulate(question: PlanQuestion, as_json: AsJson = False) -> int:
-    """Predict cycles and time: by phase and pipe, what bounds each, and what the figures rest on."""
-    made = plan_answer(question, as_json=as_json)
-    timeline = timeline_of(made.plan)
+    """Predict cycles and time by phase and pipe, the bound of each phase, and the accuracy."""
+    answer = plan_answer(question, as_json=as_json)
+    timeline = timeline_of(answer.plan)
     if as_json:
         emit(timeline.to_json())
     else:
         show(timeline)
-    return made.code
+    return answer.code
 
 
 def show(timeline: Timeline) -> None:
-    """Print a timeline for people."""
-    line(f"{timeline.cycles:,} cycles, {timeline.time_us:,.1f} us: {asked_text(timeline.plan.verdict)}", "bold")
+    """Print a timeline as text."""
+    line(f"{timeline.cycles:,} cycles, {timeline.time_us:,.1f} us: {subject_text(timeline.plan.verdict)}", "bold")
     fields(_facts(timeline))
     for kind in dict.fromkeys(phase.core_kind for phase in timeline.phases):
         heading(f"cycles of the slowest {kind} core, by phase and pipe")
@@ -50,9 +50,9 @@ def _facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
 
 
 def _phases(timeline: Timeline, kind: str) -> None:
-    """Print the phases of one kind of cores, each with its place in the order of all."""
-    mine = [(place, phase) for place, phase in enumerate(timeline.phases, 1) if phase.core_kind == kind]
-    pipes = list(dict.fromkeys(pipe for _, phase in mine for pipe in phase.busy_cycles))
+    """Print the phases of one kind of cores, each with its number."""
+    phases = [(place, phase) for place, phase in enumerate(timeline.phases, 1) if phase.core_kind == kind]
+    pipes = list(dict.fromkeys(pipe for _, phase in phases for pipe in phase.busy_cycles))
     columns = [
         TextColumn("phase", prose=True),
         TextColumn("us", number=True),
@@ -70,6 +70,6 @@ def _phases(timeline: Timeline, kind: str) -> None:
             percent(phase.idle_share),
             phase.bound.partition(":")[0],
         )
-        for place, phase in mine
+        for place, phase in phases
     ]
     table(columns, rows)

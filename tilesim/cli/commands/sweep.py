@@ -1,4 +1,4 @@
-"""`tilesim sweep`: verdict and time over a grid of shapes, chips and figures of chips."""
+"""`tilesim sweep`: verdict and time over a grid of shapes, chips and chip parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ app = App()
 
 @dataclass(frozen=True, kw_only=True)
 class SweepQuestion:
-    """A question about every combination of several sizes, dtypes, chips and values of chip parameters."""
+    """Question about every combination of several sizes, dtypes, chips and values of chip parameters."""
 
     op: OperatorName
     words: Annotated[
@@ -43,12 +43,13 @@ class SweepQuestion:
 def sweep(
     question: SweepQuestion,
     checks_only: Annotated[
-        bool, typer.Option("--check", metavar="", help="Only check, a thousand points a second; no tiles and times.")
+        bool,
+        typer.Option("--check", metavar="", help="Check only, without tiles and times; a thousand points a second."),
     ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> int:
-    """Tabulate verdict, slack, tiles, cycles and time over a grid of sizes, dtypes, chips and figures of chips."""
+    """Tabulate verdict, slack, tiles, cycles and time over a grid of sizes, dtypes, chips and chip parameters."""
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
     problems = Problems()
     chips = chips_of(question.chip, None, question.chips, problems)
@@ -59,6 +60,6 @@ def sweep(
     if operator is None or given is None or settings is None:
         raise AssertionError
     kinds = question.dtype.split(",") if question.dtype is not None else None
-    made = swept(operator, given, chips=chips, dtype=kinds, set=settings, times=not checks_only)
-    answer_table(made, as_json=as_json, as_csv=as_csv)
+    rows = swept(operator, given, chips=chips, dtype=kinds, set=settings, times=not checks_only)
+    answer_table(rows, as_json=as_json, as_csv=as_csv)
     return EXIT_YES

@@ -1,4 +1,4 @@
-"""`tilesim trace`: the timeline as a file for Perfetto and the like."""
+"""`tilesim trace`: the timeline as a file for Perfetto and other trace viewers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def trace(
             "--tiles", "--window", min=1, metavar="N", help="Only N tiles at the start, middle and end of every loop."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file; stdout without it.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file; default: stdout.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write the timeline as a Chrome trace: a process a core, a thread a pipe."""
-    made = plan_answer(question, as_json=as_json)
+    """Write the timeline as a Chrome trace: a process for each core, a thread for each pipe."""
+    answer = plan_answer(question, as_json=as_json)
     if out is None:
-        emit(traced(made.plan, tiles=window))
-        return made.code
-    write_trace(out, made.plan, tiles=window)
+        emit(traced(answer.plan, tiles=window))
+        return answer.code
+    write_trace(out, answer.plan, tiles=window)
     if as_json:
-        emit({"ok": made.plan.verdict.ok, "out": str(out)})
+        emit({"ok": answer.plan.verdict.ok, "out": str(out)})
     else:
         line(f"written to {out}")
         note("open it in ui.perfetto.dev or chrome://tracing")
-    return made.code
+    return answer.code

@@ -1,4 +1,4 @@
-"""`tilesim validate`: how far predicted times are from measured ones."""
+"""`tilesim validate`: predicted against measured times."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from tilesim.measured.measurement import Measurement
 from tilesim.measured.measurement_files import load_measured
 from tilesim.measured.validate import Compared, Summary, Validation, compared_on
 from tilesim.measured.validate import validate as validated
-from tilesim.render.plot import check_ending, write_figure
+from tilesim.render.formats import format_of
+from tilesim.render.plot import FORMATS, write_figure
 from tilesim.render.plot.validation import scatter
 
 app = App()
 
 FURTHEST: Final = 5
-"""As many of the rows that are furthest off are shown."""
+"""Rows with the largest errors that are shown."""
 BINS: Final = (-inf, -40, -20, -10, -5, 0, 5, 10, 20, 40, inf)
-"""Errors [%] that part the rows."""
+"""Ends of the ranges of errors [%]."""
 BAR: Final = 50
 """Characters of the longest bar."""
 
@@ -42,81 +43,81 @@ def validate(
     question: ChipQuestion,
     measured: Annotated[
         Path | None,
-        typer.Argument(metavar="MEASURED", help="Measured times, .json or .csv; those of the package if left out."),
+        typer.Argument(metavar="MEASURED", help="Measured times, .json or .csv; default: those of the package."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Rows that were not measured under control too.")
+        bool, typer.Option("--all", metavar="", help="Include rows that were not measured under controlled conditions.")
     ] = False,
     fit: Annotated[
         Path | None,
-        typer.Option("--fit", metavar="OUT.toml", help="Fit the figures without a public source; write the chip."),
+        typer.Option("--fit", metavar="OUT.toml", help="Fit the parameters without a public source; write the chip."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw predicted against measured: .svg, .png or .pdf.")
+        Path | None, typer.Option("--plot", metavar="FILE", help="Plot predicted against measured: .svg, .png or .pdf.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare predicted with measured times, by operator and dtype, and say what could not be compared."""
+    """Compare predicted with measured times, by operator and dtype, and list the rows that cannot be compared."""
     if plot is not None:
-        check_ending(plot)
+        format_of(plot, FORMATS)
     _refuse(fit)
-    found = question.load_chip()
+    chip = question.load_chip()
     rows = load_measured(measured)
-    if not any(_of(row, found, everything=everything) for row in rows):
+    if not any(_of(row, chip, everything=everything) for row in rows):
         if as_json:
-            emit({"ok": False, **compared_on([], found).to_json()})
+            emit({"ok": False, **compared_on([], chip).to_json()})
         else:
-            line(_none(rows, found), NO_STYLE)
+            line(_none(rows, chip), NO_STYLE)
         return EXIT_NO
-    made = validated(rows, found, all=everything, fit=fit is not None)
-    if fit is not None and made.fit is not None:
-        write_text(fit, made.fit.toml(fit.stem))
-    if plot is not None and made.compared:
-        write_figure(scatter(made), plot)
+    validation = validated(rows, chip, all=everything, fit=fit is not None)
+    if fit is not None and validation.fit is not None:
+        write_text(fit, validation.fit.toml(fit.stem))
+    if plot is not None and validation.compared:
+        write_figure(scatter(validation), plot)
     if as_json:
-        emit({"ok": bool(made.compared), **made.to_json()})
+        emit({"ok": bool(validation.compared), **validation.to_json()})
     else:
-        show(made)
-        for file in [fit, plot if made.compared else None]:
+        show(validation)
+        for file in [fit, plot if validation.compared else None]:
             if file is not None:
                 line()
                 line(f"written to {file}")
-    return EXIT_YES if made.compared else EXIT_NO
+    return EXIT_YES if validation.compared else EXIT_NO
 
 
-def show(made: Validation) -> None:
-    """Print a validation for people: all rows, groups, classes, what is furthest off, what was left out."""
-    line(str(made), "bold")
-    if made.compared:
+def show(validation: Validation) -> None:
+    """Print a validation as text: all rows, groups, classes, the largest errors and the omitted rows."""
+    line(str(validation), "bold")
+    if validation.compared:
         heading("by operator and dtype [% of the measured time]")
         _summaries(
             (TextColumn("operator"), TextColumn("dtype")),
-            [((operator, dtype), summary) for (operator, dtype), summary in made.groups.items()],
+            [((operator, dtype), summary) for (operator, dtype), summary in validation.groups.items()],
         )
-    for (operator, dtype), notes in made.notes.items():
+    for (operator, dtype), notes in validation.notes.items():
         for note, count in notes.items():
             line(f"{operator} {dtype}: {several(count, 'row')}: {note}")
-    if made.families:
+    if validation.families:
         heading("kernels of the vendor's library by class [% of the measured time]")
-        _summaries((TextColumn("class"),), [((name,), summary) for name, summary in made.families.items()])
-    _furthest(made.compared)
-    _pipes(made)
-    _fixed(made.compared)
-    _skipped(made.skipped)
-    if made.fit is not None:
-        _fit(made.fit)
-    _scatter(made.compared)
+        _summaries((TextColumn("class"),), [((name,), summary) for name, summary in validation.families.items()])
+    _largest_errors(validation.compared)
+    _pipes(validation)
+    _fixed(validation.compared)
+    _skipped(validation.skipped)
+    if validation.fit is not None:
+        _fit(validation.fit)
+    _histogram(validation.compared)
 
 
 def _refuse(fit: Path | None) -> None:
-    """Raise BadInput for a fit that could not be made or kept, before anything is computed."""
+    """Raise BadInput for a fit that cannot be computed or written, before anything is computed."""
     if fit is None:
         return
     problems = []
     if fit.suffix != ".toml":
         problems.append(f"{fit} must end in .toml")
     if not fit.absolute().parent.is_dir():
-        problems.append(f"{fit} cannot be written: {fit.parent} is no directory")
+        problems.append(f"{fit} cannot be written: {fit.parent} is not a directory")
     if find_spec("scipy") is None:
         problems.append("needs scipy: pip install 'tilesim[fit]'")
     if problems:
@@ -128,17 +129,17 @@ def _of(row: Measurement, chip: Chip, *, everything: bool) -> bool:
 
 
 def _none(rows: Sequence[Measurement], chip: Chip) -> str:
-    """Why there is nothing to compare."""
+    """Return the reason why no row is compared."""
     hidden = sum(_of(row, chip, everything=True) for row in rows)
     if hidden:
-        return f"no row of {chip.name} was measured under control, {several(hidden, 'row')} without: --all"
-    there = ", ".join(f"{name} ({count})" for name, count in sorted(Counter(row.chip or "?" for row in rows).items()))
-    return f"no measured row is of {chip.name}; there are rows of: {there or 'nothing'}"
+        return f"no row of {chip.name} was measured under controlled conditions; {several(hidden, 'other row')}: --all"
+    chips = ", ".join(f"{name} ({count})" for name, count in sorted(Counter(row.chip or "?" for row in rows).items()))
+    return f"no measured row is of {chip.name}; there are rows of: {chips or 'no chip'}"
 
 
 def _summaries(names: Sequence[TextColumn], rows: Iterable[tuple[tuple[str, ...], Summary]]) -> None:
     numbers = [TextColumn(n, number=True) for n in ("rows", "MAPE", "median", "worst", "bias", "rank")]
-    shown = [
+    cells = [
         (
             *key,
             s.rows,
@@ -150,13 +151,13 @@ def _summaries(names: Sequence[TextColumn], rows: Iterable[tuple[tuple[str, ...]
         )
         for key, s in rows
     ]
-    table((*names, *numbers), shown)
+    table((*names, *numbers), cells)
 
 
-def _furthest(compared: Sequence[Compared]) -> None:
-    worst = sorted(compared, key=lambda one: -abs(one.error))[:FURTHEST]
+def _largest_errors(compared: Sequence[Compared]) -> None:
+    worst = sorted(compared, key=lambda c: -abs(c.error))[:FURTHEST]
     if len(compared) > FURTHEST:
-        heading("furthest off")
+        heading("largest errors")
         columns = (
             TextColumn("row", prose=True),
             *(TextColumn(n, number=True) for n in ("measured us", "predicted us", "error %")),
@@ -165,8 +166,8 @@ def _furthest(compared: Sequence[Compared]) -> None:
         table(columns, rows)
 
 
-def _scatter(compared: Sequence[Compared]) -> None:
-    """Print how many rows are how far off, a bar a bin, and where the scatter plot comes from."""
+def _histogram(compared: Sequence[Compared]) -> None:
+    """Print the number of rows by error, a bar for each range, and the option of the scatter plot."""
     if not compared:
         return
     heading("rows by error [% of the measured time]")
@@ -177,15 +178,15 @@ def _scatter(compared: Sequence[Compared]) -> None:
             f"below {high:+.0f}" if isinf(low) else f"from {low:+.0f}" if isinf(high) else f"{low:+.0f} to {high:+.0f}"
         )
         line(f"{name:>10} {count:5,} {'#' * round(count / widest * BAR)}".rstrip())
-    line("--plot FILE.svg draws them all, predicted against measured")
+    line("--plot FILE.svg plots all rows, predicted against measured")
 
 
-def _pipes(made: Validation) -> None:
-    """Print how far pipe times are off, by operator and pipe."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for row, pipe, measured, predicted in made.pipes:
-        found.setdefault((row.operator, pipe), []).append((predicted / measured - 1) * 100)
-    if found:
+def _pipes(validation: Validation) -> None:
+    """Print the errors of pipe times, by operator and pipe."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for row, pipe, measured, predicted in validation.pipes:
+        groups.setdefault((row.operator, pipe), []).append((predicted / measured - 1) * 100)
+    if groups:
         heading("times of pipes [% of the measured time]")
         columns = (
             TextColumn("operator"),
@@ -194,17 +195,17 @@ def _pipes(made: Validation) -> None:
         )
         rows = [
             (*key, len(errors), f"{sum(map(abs, errors)) / len(errors):.1f}", f"{max(errors, key=abs):+.1f}")
-            for key, errors in found.items()
+            for key, errors in groups.items()
         ]
         table(columns, rows)
 
 
 def _fixed(compared: Sequence[Compared]) -> None:
-    """Say which library kernels have no fixed time of their own."""
+    """Print the library kernels without a fixed time in the chip file."""
     without = sorted({c.row.operator for c in compared if c.row.library and c.prediction.fixed_from == "launch"})
     if without:
         line()
-        line(f"with the chip's launch figures for want of a fixed time of their own: {', '.join(without)}")
+        line(f"without a fixed time in the chip file, predicted with the chip's launch time: {', '.join(without)}")
 
 
 def _skipped(skipped: Sequence[tuple[Measurement, str]]) -> None:
@@ -224,21 +225,21 @@ def _fit(fit: Fit) -> None:
     line(f"{several(fit.rows, 'row')} fitted with a mean error of {fit.error:.1f}%; held out, {fit.held_mape:.1f}%")
     for problem in fit.problems:
         line(problem, NO_STYLE)
-    figures = (TextColumn("figure"), TextColumn("before", number=True), TextColumn("after", number=True))
-    table(figures, [(key, _figure(before), _figure(after)) for key, (before, after) in fit.changed.items()])
-    heading("rows that the fit did not see")
+    columns = (TextColumn("parameter"), TextColumn("before", number=True), TextColumn("after", number=True))
+    table(columns, [(key, _value(before), _value(after)) for key, (before, after) in fit.changed.items()])
+    heading("rows held out of the fit")
     numbers = [TextColumn(name, number=True) for name in ("rows", "MAPE", "worst")]
     rows = [
-        (h.operator, h.dtype, h.rows, f"{h.mape:.1f}", f"{h.worst:+.1f}", "by rows" if h.by == "rows" else "whole")
+        (h.operator, h.dtype, h.rows, f"{h.mape:.1f}", f"{h.worst:+.1f}", "by rows" if h.by == "rows" else "all rows")
         for h in fit.held
     ]
     table((TextColumn("operator"), TextColumn("dtype"), *numbers, TextColumn("held out")), rows)
 
 
-def _figure(value: float) -> str:
-    """A figure with the digits that it has; "" for one that was not there.
+def _value(value: float) -> str:
+    """Return the value of a parameter with four digits; "" for a missing one.
 
-    >>> _figure(1309000000000.0), _figure(2.44), _figure(float("nan"))
+    >>> _value(1309000000000.0), _value(2.44), _value(float("nan"))
     ('1.309e+12', '2.44', '')
     """
     return "" if value != value else f"{value:.4g}"  # noqa: PLR0124 - only NaN differs from itself

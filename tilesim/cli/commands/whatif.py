@@ -1,4 +1,4 @@
-"""`tilesim whatif`: other figures of a chip, what the time depends on, and what figure would be enough."""
+"""`tilesim whatif`: other values of chip parameters, sensitivities of the time, and the least sufficient value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = App()
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfQuestion(PlanQuestion):
-    """A question about a call on a chip with other values of its parameters."""
+    """Question about a call on a chip with other values of its parameters."""
 
     changes: Annotated[
         list[str] | None,
@@ -44,27 +44,29 @@ def whatif(
     sensitivity: Annotated[
         bool,
         typer.Option(
-            "--sensitivity", metavar="", help="Rank what the time depends on, each figure by 10 %; so without --set."
+            "--sensitivity",
+            metavar="",
+            help="Rank the parameters that the time depends on, each by 10 %; default without --set.",
         ),
     ] = False,
     solve: Annotated[
         str | None,
-        typer.Option("--solve", metavar="KEY", help="Find the least value of a figure that is enough to fit."),
+        typer.Option("--solve", metavar="KEY", help="Find the least value of a parameter with which the call fits."),
     ] = None,
     time_us: Annotated[
-        float | None, typer.Option("--time-us", metavar="US", help="With --solve: enough to take no longer.")
+        float | None, typer.Option("--time-us", metavar="US", help="With --solve: the least value for this time.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Name the figures that change nothing, and those left alone.")
+        bool, typer.Option("--all", metavar="", help="List the parameters without effect and those not varied, too.")
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the table: curves, or what the time depends on (.svg ...)."),
+        typer.Option("--plot", metavar="FILE", help="Plot the table: curves, or sensitivities (.svg, .png or .pdf)."),
     ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> int:
-    """Vary figures of a chip, rank what the time depends on (without --set), or find a value that is enough."""
+    """Vary parameters of a chip, rank those that the time depends on (without --set), or find the least value."""
     refuse_two_forms(as_json=as_json, as_csv=as_csv)
     changes = question.changes
     problems = []
@@ -77,9 +79,9 @@ def whatif(
     if time_us is not None and solve is None:
         problems.append("--time-us is given without --solve KEY")
     if as_csv and solve is not None:
-        problems.append("--csv is given with --solve, whose answer is no table")
+        problems.append("--csv is given with --solve, whose answer is not a table")
     if plot is not None and solve is not None:
-        problems.append("--plot is given with --solve, whose answer is no table")
+        problems.append("--plot is given with --solve, whose answer is not a table")
     if problems:
         raise BadInput("whatif", problems)
     call, chip = replace(question, changes=None).call_and_chip()
@@ -97,11 +99,11 @@ def whatif(
         return EXIT_YES if answer.ok else EXIT_NO
     with refusals_answered(as_json=as_json):
         settings = parse_settings(changes or ())
-        made = whatif_of(verdict, settings, sizes) if settings else sensitivity_of(plan_of(verdict, sizes))
+        table = whatif_of(verdict, settings, sizes) if settings else sensitivity_of(plan_of(verdict, sizes))
     if plot is not None:
-        write_figure(sweep_curves(made) if settings else tornado(made), plot)
+        write_figure(sweep_curves(table) if settings else tornado(table), plot)
     short = not settings and not everything
-    answer_table(made, as_json=as_json, as_csv=as_csv, notes=2 if short else None)
+    answer_table(table, as_json=as_json, as_csv=as_csv, notes=2 if short else None)
     if short and not (as_json or as_csv):
-        line("the other figures change nothing here or were left alone: --all")
+        line("the other parameters have no effect here or were not varied: --all")
     return EXIT_YES

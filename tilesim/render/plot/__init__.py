@@ -1,16 +1,16 @@
-"""Plots, good enough to publish: each function returns a matplotlib Figure, `write_figure` writes it."""
+"""Plots for publication: each function returns a matplotlib Figure, `write_figure` writes it."""
 
 from __future__ import annotations
 
 from tilesim.render.plot.budget import buffer_map, feasible_region
-from tilesim.render.plot.style import check_ending, write_figure
+from tilesim.render.plot.style import FORMATS, write_figure
 from tilesim.render.plot.tables import sweep_curves, tornado
 from tilesim.render.plot.time import gantt, roofline
 
 __all__ = [
+    "FORMATS",
     "KINDS",
     "buffer_map",
-    "check_ending",
     "feasible_region",
     "gantt",
     "roofline",
@@ -20,11 +20,11 @@ __all__ = [
 ]
 
 KINDS = {
-    "region": "sizes of two dims that fit, with the line of every inequality",
+    "region": "values of two dims that fit, with the line of every inequality",
     "buffers": "the memories of a core to scale",
-    "gantt": "what the pipes of a core do in a few tiles of every phase",
+    "gantt": "the pipes of a core in a few tiles of every phase",
     "roofline": "the phases under the roofs of the chip",
-    "sweep": "curves over a dim or a figure of the chip",
-    "tornado": "the figures of the chip that the time depends on",
+    "sweep": "curves over a dim or a parameter of the chip",
+    "tornado": "the parameters of the chip that the time depends on",
 }
-"""Word of the command line -> what is drawn."""
+"""Word of the command line -> content of the plot."""

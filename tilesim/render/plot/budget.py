@@ -1,4 +1,4 @@
-"""Plots of what fits: the region of shapes that pass, and the memories of a core to scale."""
+"""Plots of feasibility: the region of shapes that pass, and the memories of a core to scale."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from tilesim.feasibility.limits import UNLIMITED, largest
 from tilesim.operators.calls import nonempty_call, resized
 from tilesim.operators.operator import Call, Dimension
 from tilesim.planning.plan import Plan
-from tilesim.program import isa
 from tilesim.program.recorder import Kernel
-from tilesim.render import memory_map
-from tilesim.render.memory_map import KINDS, MemoryMap
+from tilesim.render.memory_map import KINDS, MemoryMap, memory_maps_of
 from tilesim.render.plot.style import (
     BLACK,
     CYCLE,
@@ -28,6 +26,7 @@ from tilesim.render.plot.style import (
     GREEN,
     INK,
     KIND_COLOURS,
+    KIND_HATCHES,
     MUTED,
     VERMILLION,
     new_figure,
@@ -42,20 +41,20 @@ if TYPE_CHECKING:
 POINTS = 400
 """Values along each axis of a region."""
 LEAST_SPAN = 16
-"""No axis is shorter."""
+"""Smallest range of an axis."""
 KERNELS = 50
-"""Values along each axis at which the operator is asked which of its kernels runs."""
+"""Values along each axis at which the kernel is determined."""
 ROOM = 1.25
-"""How far a region reaches beyond the largest value that passes, or beyond the shape."""
+"""Range of an axis in units of the largest value that passes, or of the shape's."""
 LEAST_SHARE = 0.016
-"""Of a memory's width, what a number in a block needs."""
+"""Share of a memory's width that a digit in a block needs."""
 
 
 def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
-    """The sizes of two dims that fit, the other dims as in the call: each inequality's line, the ranges, the shape.
+    """Plot the values of two dims that fit, the other dims as in the call: inequalities, ranges and the shape.
 
-    Without `x` and `y`, the first two dims that inequalities depend on. Raises BadInput for what is no dim, and if no
-    inequality depends on any.
+    Without `x` and `y`, the first two dims that inequalities depend on. Raises BadInput for a name that is not a dim,
+    and if no inequality depends on a dim.
     """
     call = nonempty_call(call)
     first, second = _axes(call, chip, x, y)
@@ -71,11 +70,11 @@ def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
         for d, values in zip((first, second), grid, strict=True):
             fits &= values <= (d.most or UNLIMITED)
         lines: dict[str, tuple[str, Any]] = {}
-        for one, here in sides:
-            slack = np.where(here, np.asarray(one.slack_bytes(env), dtype=float), np.nan)
+        for inequality, applies in sides:
+            slack = np.where(applies, np.asarray(inequality.slack_bytes(env), dtype=float), np.nan)
             fits &= ~(slack < 0)
-            if (one.left.names() | one.right.names()) & reach:
-                lines.setdefault(one.text, (one.phase, slack))
+            if (inequality.left.names() | inequality.right.names()) & reach:
+                lines.setdefault(inequality.text, (inequality.phase, slack))
         axes.contourf(*grid, fits, levels=[0.5, 1.5], colors=[GREEN], alpha=0.16)
         handles = _draw_lines(axes, grid, lines) + _draw_ranges(axes, (first, second), spans)
         ok = passes(call, chip)
@@ -111,16 +110,16 @@ def feasible_region(call: Call, chip: Chip, x: str = "", y: str = "") -> Figure:
 
 
 def _axes(call: Call, chip: Chip, x: str, y: str) -> tuple[Dimension, Dimension]:
-    """The two dims to vary."""
+    """Return the two dims to vary."""
     known = call.operator.dimensions
     problems = [f"{n!r} is not a dim;{did_you_mean(n, known)}".rstrip(";") for n in (x, y) if n and n not in known]
     if problems or (x and x == y):
         raise BadInput("plot", problems or [f"{x} cannot be both axes"])
     sides = limits_of(call, chip)
-    found = [d for d in known.values() if any(d.name in i.left.names() | i.right.names() for i in sides)]
-    found.sort(key=lambda d: -sum(d.name in i.left.names() for i in sides if i.memory == "ub"))
-    free = [d for d in found if d.name not in (x, y)] + [d for d in known.values() if d not in found]
-    if not found or len(known) < 2:
+    limited = [d for d in known.values() if any(d.name in i.left.names() | i.right.names() for i in sides)]
+    limited.sort(key=lambda d: -sum(d.name in i.left.names() for i in sides if i.memory == "ub"))
+    free = [d for d in limited if d.name not in (x, y)] + [d for d in known.values() if d not in limited]
+    if not limited or len(known) < 2:
         raise BadInput(call.operator.name, [f"no inequality on {chip.name} depends on two dims"])
     first = known[x] if x else free.pop(0)
     return first, known[y] if y else next(d for d in free if d is not first)
@@ -129,17 +128,17 @@ def _axes(call: Call, chip: Chip, x: str, y: str) -> tuple[Dimension, Dimension]
 def _values(
     call: Call, dims: Sequence[Dimension], grid: Sequence[Any], sides: Sequence[tuple[Inequality, Any]]
 ) -> dict[str, Any]:
-    """The values of all names on the grid, at whole numbers; sizes that follow from dims are derived at every point."""
+    """Return the values of all names on the grid, rounded; sizes that depend on dims are derived at every point."""
     env: dict[str, Any] = dict(call.env)
-    whole = [np.maximum(np.rint(values).astype(np.int64), 1) for values in grid]
-    env |= {d.name: values for d, values in zip(dims, whole, strict=True)}
+    integers = [np.maximum(np.rint(values).astype(np.int64), 1) for values in grid]
+    env |= {d.name: values for d, values in zip(dims, integers, strict=True)}
     wanted = {n for i, _ in sides for n in i.left.names() | i.right.names()}
     computed = (_reach(call, *dims) - {d.name for d in dims}) & wanted
     if computed:
         names = [d.name for d in dims]
         points = [
             call.operator.derived_sizes({**call.dims, **dict(zip(names, at, strict=True))})
-            for at in zip(*(values.ravel().tolist() for values in whole), strict=True)
+            for at in zip(*(values.ravel().tolist() for values in integers), strict=True)
         ]
         env |= {name: np.array([p[name] for p in points]).reshape(grid[0].shape) for name in computed}
     return env
@@ -148,7 +147,7 @@ def _values(
 def _inequalities(
     call: Call, chip: Chip, dims: Sequence[Dimension], grid: Sequence[Any]
 ) -> Iterator[tuple[Inequality, Any]]:
-    """Every inequality with where on the grid the kernel that it belongs to runs: sizes can mean another kernel."""
+    """Yield every inequality with the points of the grid at which its kernel runs; the kernel depends on the sizes."""
     calls: dict[Kernel, Call] = {}
     values = [v.tolist() for v in grid]
 
@@ -174,14 +173,14 @@ def _inequalities(
 
 
 def _reach(call: Call, *dims: Dimension) -> set[str]:
-    """The names whose values change with the dims: their own, and those computed from them."""
+    """Return the names whose values change with the dims: the dims and the sizes computed from them."""
     names = {d.name for d in dims}
     changed = resized(call, {d.name: call.dims[d.name] + d.multiple_of for d in dims}).env
     return names | {name for name, value in call.env.items() if changed.get(name) != value}
 
 
 def _span(call: Call, chip: Chip, dim: Dimension) -> int:
-    """How far an axis reaches."""
+    """Return the end of an axis."""
     most = largest(call, chip, dim)
     known = [call.dims[dim.name], *([most] if most and most < UNLIMITED else []), *([dim.most] if dim.most else [])]
     return max(int(max(known) * ROOM), LEAST_SPAN)
@@ -197,8 +196,8 @@ def _draw_lines(axes: Axes, grid: Sequence[Any], lines: dict[str, tuple[str, Any
         inside = bool((slack < 0).any()) and bool((slack >= 0).any())
         if inside:
             axes.contour(*grid, slack, levels=[0], colors=[colour], linestyles=[dashes], linewidths=1.6)
-        always = "holds wherever its kernel runs" if np.isnan(slack).any() else "holds everywhere here"
-        where = "" if inside else always if not (slack < 0).any() else "holds nowhere here"
+        always = "holds wherever its kernel runs" if np.isnan(slack).any() else "holds in the whole plot"
+        where = "" if inside else always if not (slack < 0).any() else "holds nowhere in the plot"
         label = f"{f'{phase}: ' if phase else ''}{text}{f' ({where})' if where else ''}"
         handles.append(Line2D([], [], color=colour, linestyle=dashes, label="\n".join(textwrap.wrap(label, 88))))
     return handles
@@ -215,7 +214,7 @@ def _draw_ranges(axes: Axes, dims: Sequence[Dimension], spans: dict[str, int]) -
 
 
 def buffer_map(plan: Plan, phase: str = "") -> Figure:
-    """The memories of a core in every phase of a plan, or in one, to scale: buffers with slots, kept back, free.
+    """Plot the memories of a core in every phase of a plan, or in one, to scale: buffers with slots, kept back, free.
 
     Phases that share a memory share its scale. Raises BadInput for a phase that the plan does not have.
     """
@@ -223,20 +222,15 @@ def buffer_map(plan: Plan, phase: str = "") -> Figure:
     if phase and phase not in names:
         hint = did_you_mean(phase, names) or f" there are: {', '.join(names)}"
         raise BadInput("plot", [f"{phase!r} is not a phase;{hint}"])
-    maps = [
-        memory_map.memory_map_of(one, memory)
-        for one in plan.phases
-        for memory in isa.SPACES[one.phase.core_kind]
-        if phase in ("", one.phase.name) and (memory == "ub" or one.used_bytes(memory))
-    ]
+    maps = [memory for memory in memory_maps_of(plan) if phase in ("", memory.phase)]
     if not maps:
         raise BadInput(plan.kernel.name, ["nothing is launched, so no memory is used"])
     with styled():
         figure = new_figure(8.6, 1.35 + 0.98 * len(maps))
         panels = figure.subplots(len(maps), 1, squeeze=False)[:, 0]
-        numbers = {one.phase: itertools.count(1) for one in maps}
-        for axes, one in zip(panels, maps, strict=True):
-            _draw_map(axes, one, numbers[one.phase])
+        numbers = {memory.phase: itertools.count(1) for memory in maps}
+        for axes, memory in zip(panels, maps, strict=True):
+            _draw_map(axes, memory, numbers[memory.phase])
         panels[-1].set_xlabel("offset [KiB]")
         figure.suptitle(
             f"{plan.kernel.name} on {plan.chip.soc}: memory of a core",
@@ -249,20 +243,15 @@ def buffer_map(plan: Plan, phase: str = "") -> Figure:
     return figure
 
 
-def _draw_map(axes: Axes, one: MemoryMap, numbers: Iterator[int]) -> None:
+def _draw_map(axes: Axes, memory: MemoryMap, numbers: Iterator[int]) -> None:
     """Draw a memory, its buffers marked with the next of the phase's `numbers`, so that a number means one buffer."""
     from matplotlib.patches import Rectangle  # noqa: PLC0415 - see _draw_lines
 
-    extent = one.extent_bytes / 1024
+    extent = memory.extent_bytes / 1024
     names = []
-    for block in one.blocks:
+    for block in memory.blocks:
         x, width = block.offset_bytes / 1024, block.bytes / 1024
-        colour = KIND_COLOURS[block.kind]
-        hatch = {"kept": "////", "hidden": "xxxx", "unused": "...."}.get(block.kind)
-        box = Rectangle((x, 0), width, 1, facecolor=colour, edgecolor=INK, linewidth=0.6, hatch=hatch, label=block.name)
-        box.set_facecolor((*_rgb(colour), 0.3) if colour != "none" else "none")
-        box.set_edgecolor(INK if block.kind != "free" else FAINT)
-        axes.add_patch(box)
+        axes.add_patch(Rectangle((x, 0), width, 1, label=block.name, **_kind_style(block.kind)))
         for slot in range(1, block.slots):
             axes.plot([x + width * slot / block.slots] * 2, [0, 1], color=INK, linewidth=0.5, linestyle=(0, (2, 2)))
         if block.kind in ("free", "kept", "hidden"):
@@ -271,13 +260,14 @@ def _draw_map(axes: Axes, one: MemoryMap, numbers: Iterator[int]) -> None:
         names.append(f"{number} {block.name} {block.bytes:,}{f' ({block.slots} slots)' if block.slots > 1 else ''}")
         if width / block.slots > LEAST_SHARE * len(str(number)) * extent:
             axes.text(x + width / block.slots / 2, 0.5, str(number), ha="center", va="center", fontsize=7.5)
-    if one.used_bytes > one.budget_bytes:
-        axes.axvline(one.budget_bytes / 1024, color=VERMILLION, linewidth=2)
+    excess = memory.used_bytes - memory.budget_bytes
+    if excess > 0:
+        axes.axvline(memory.budget_bytes / 1024, color=VERMILLION, linewidth=2)
     axes.set(xlim=(0, extent), ylim=(0, 1), yticks=[])
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="x", length=2)
-    over = f", {one.used_bytes - one.budget_bytes:,} B too many" if one.used_bytes > one.budget_bytes else ""
-    title = f"{one.phase}, {one.memory}: {one.used_bytes:,} of {one.budget_bytes:,} B{over}"
+    over = f", {excess:,} B too many" if excess > 0 else ""
+    title = f"{memory.phase}, {memory.memory}: {memory.used_bytes:,} of {memory.budget_bytes:,} B{over}"
     listed = textwrap.wrap("   ".join(n.replace(" ", "\u00a0") for n in names), 150, break_long_words=False)
     axes.set_title(title, fontsize=8.5, fontweight="bold", pad=4 + 9.5 * len(listed))
     for row, text in enumerate(reversed(listed)):
@@ -292,22 +282,22 @@ def _draw_map(axes: Axes, one: MemoryMap, numbers: Iterator[int]) -> None:
         )
 
 
-def _rgb(colour: str) -> tuple[float, float, float]:
+def _kind_style(kind: str) -> dict[str, Any]:
+    """Return the patch properties of a kind of block."""
     from matplotlib.colors import to_rgb  # noqa: PLC0415 - see _draw_lines
 
-    return to_rgb(colour)
+    colour = KIND_COLOURS[kind]
+    return {
+        "facecolor": "none" if colour == "none" else (*to_rgb(colour), 0.3),
+        "edgecolor": FAINT if kind == "free" else INK,
+        "hatch": KIND_HATCHES.get(kind),
+        "linewidth": 0.6,
+    }
 
 
 def _kind_legend(figure: Figure, maps: Sequence[MemoryMap]) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415 - see _draw_lines
 
-    used = {block.kind for one in maps for block in one.blocks}
-    handles = []
-    for kind, words in KINDS.items():
-        if kind in used:
-            colour = KIND_COLOURS[kind]
-            face: Any = (*_rgb(colour), 0.3) if colour != "none" else "none"
-            hatch = {"kept": "////", "hidden": "xxxx", "unused": "...."}.get(kind)
-            edge = FAINT if kind == "free" else INK
-            handles.append(Patch(facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.6, label=words))
+    used = {block.kind for memory in maps for block in memory.blocks}
+    handles = [Patch(label=words, **_kind_style(kind)) for kind, words in KINDS.items() if kind in used]
     figure.legend(handles=handles, loc="outside lower left", ncols=min(len(handles), 7), columnspacing=1.2)

@@ -1,6 +1,6 @@
-"""How plots look and how they are written: palette, sizes, titles, and files that appear whole or not at all.
+"""Style of plots and their files: palette, sizes, titles, formats. A file is written completely or not at all.
 
-The palette is that of Okabe and Ito, which people with any colour vision can tell apart.
+The palette is that of Okabe and Ito, which is safe for any colour vision.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tilesim.errors import BadInput, did_you_mean
 from tilesim.files import write_all
+from tilesim.render.formats import format_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ INK, MUTED, FAINT = "#1b2430", "#57616e", "#d3dae2"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, BLACK, YELLOW)
 """Colours of curves, in their order."""
 MARKERS = "osD^vPX*"
-"""Markers of curves, so that they differ without colour too."""
+"""Markers of curves, so that they differ without colour, too."""
 PIPE_COLOURS = {"mte2": BLUE, "v": ORANGE, "mte3": GREEN, "mte1": PURPLE, "m": ORANGE, "fixp": GREEN}
 KIND_COLOURS = {
     "in": BLUE,
@@ -38,6 +38,8 @@ KIND_COLOURS = {
     "free": "none",
 }
 """Kind of a block of memory -> its colour."""
+KIND_HATCHES = {"kept": "////", "hidden": "xxxx", "unused": "...."}
+"""Kind of a block of memory -> its hatch."""
 FORMATS = ("svg", "png", "pdf")
 DPI = 200
 STYLE: dict[str, Any] = {
@@ -65,12 +67,12 @@ STYLE: dict[str, Any] = {
     "svg.hashsalt": "tilesim",
     "pdf.fonttype": 42,
 }
-"""What differs from matplotlib's own style."""
+"""Differences from matplotlib's default style."""
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Figures that are made inside look alike, whatever the user's own settings are."""
+    """Context in which figures have this style, independent of the user's settings."""
     import matplotlib as mpl  # noqa: PLC0415 - slow to import, and few need it
 
     with mpl.rc_context():
@@ -80,34 +82,25 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches that keeps its parts from overlapping."""
+    """Return an empty figure of this size [inch] whose parts do not overlap."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - see styled
 
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
 def write_figure(figure: Figure, path: str | Path) -> Path:
-    """The file that now has the figure, in the format that its name ends in: .svg, .png or .pdf.
+    """Write the figure in the format that the file's name ends in, .svg, .png or .pdf; return the path.
 
-    No date is in it, so that the same figure gives the same bytes. Raises BadInput for another ending.
+    The file has no date, so that the same figure gives the same bytes. Raises BadInput for another ending.
     """
-    ending = check_ending(path)
+    ending = format_of(path, FORMATS)
     data = io.BytesIO()
-    nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}[ending]
+    undated = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}[ending]
     with styled():
-        figure.savefig(data, format=ending, dpi=DPI, metadata=nothing)
+        figure.savefig(data, format=ending, dpi=DPI, metadata=undated)
     target = Path(path)
     write_all({target: lambda file: file.write(data.getvalue())})
     return target
-
-
-def check_ending(path: str | Path) -> str:
-    """The format that a file's name ends in. Raises BadInput for one that there is not."""
-    ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        hint = did_you_mean(ending, FORMATS)
-        raise BadInput(str(path), [f"must end in one of {', '.join(f'.{f}' for f in FORMATS)};{hint}".rstrip(";")])
-    return ending
 
 
 def whole_numbers(axes: Axes, *, x: bool = True, y: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Plots of tables: curves of a sweep, and the tornado of what the time depends on."""
+"""Plots of tables: curves of a sweep, and the tornado of the parameters that the time depends on."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ANSWERS = {c.name for c in (*VERDICT_COLUMNS, *TIME_COLUMNS)} | {"reason", "change"}
-"""Columns that a sweep computed; the others are what it varied."""
+"""Columns that a sweep computed; it varied the others."""
 MOST_CURVES = len(CYCLE)
 MOST_BARS = 16
-"""Figures in a tornado; the others change less."""
+"""Parameters in a tornado; the others change the time less."""
 LEAST_CHANGE = 0.05
-"""Percent of the time below which a figure is not worth a bar."""
+"""Percent of the time below which a parameter has no bar."""
 WIDE_RANGE = 32
-"""Times the smallest value from which an axis is logarithmic."""
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 def sweep_curves(table: Table, y: str = "", x: str = "") -> Figure:
-    """The curves of a sweep: `y` (the time, or the slack where there are no times) over `x`, one for each other value.
+    """Plot a sweep: `y` (the time, or the slack in a sweep without times) over `x`, a curve for each other value.
 
-    `x` is the last dim or figure with numbers. Points that do not fit are crosses at the bottom. Raises BadInput for
-    names that are no columns, if there are no numbers, and for more curves than can be told apart.
+    `x` is by default the numeric dim or parameter with most values. Points that do not fit are crosses at the bottom.
+    Raises BadInput for names that are not columns, without numeric columns, and for more than MOST_CURVES curves.
     """
     columns = {c.name: c for c in table.columns}
     problems = [
@@ -40,20 +40,20 @@ def sweep_curves(table: Table, y: str = "", x: str = "") -> Figure:
     numeric = [n for n in varied if all(_is_number(v) for v in table[n])]
     y = y or ("time_us" if "time_us" in columns else "slack")
     if not problems and not (x or numeric):
-        problems.append("no dim and no figure has numbers to draw over")
+        problems.append("no dim and no parameter has numbers for the x axis")
     if problems:
         raise BadInput("plot", problems)
     x = x or max(numeric, key=lambda n: (len(set(table[n])), varied.index(n)))
     others = [n for n in varied if n != x]
     curves: dict[str, list[dict[str, Any]]] = {}
     for row in table:
-        curves.setdefault(", ".join(f"{n} = {_shown(row[n])}" for n in others), []).append(dict(row))
+        curves.setdefault(", ".join(f"{n} = {_text(row[n])}" for n in others), []).append(dict(row))
     if len(curves) > MOST_CURVES:
-        raise BadInput("plot", [f"{len(curves)} curves, at most {MOST_CURVES} can be told apart: vary fewer sizes"])
+        raise BadInput("plot", [f"{len(curves)} curves, at most {MOST_CURVES} can be distinguished: vary fewer sizes"])
     with styled():
         figure = new_figure(7.2, 4.4)
         axes: Axes = figure.add_subplot()
-        missing = _draw_curves(axes, curves, x, y)
+        incomplete = _draw_curves(axes, curves, x, y)
         values = [_number(v) for v in table[x] if _is_number(v)]
         if min(values) > 0 and max(values) / min(values) >= WIDE_RANGE:
             axes.set_xscale("log", base=2)
@@ -67,14 +67,14 @@ def sweep_curves(table: Table, y: str = "", x: str = "") -> Figure:
             axes.axhline(0, color=VERMILLION, linewidth=1, label="the limit")
         else:
             axes.set_ylim(0, 1.08 * (axes.get_ylim()[1] or 1.0))  # a flat curve does not lie on the frame
-        if len(curves) > 1 or missing or y == "slack":
+        if len(curves) > 1 or incomplete or y == "slack":
             figure.legend(loc="outside lower left", ncols=2)
     return figure
 
 
 def _draw_curves(axes: Axes, curves: dict[str, list[dict[str, Any]]], x: str, y: str) -> bool:
-    """Draw every curve; whether there are points without a value."""
-    missing = False
+    """Draw every curve; return True if points have no value."""
+    incomplete = False
     for number, (label, rows) in enumerate(curves.items()):
         colour = CYCLE[number % len(CYCLE)]
         known = sorted((row[x], row[y]) for row in rows if _is_number(row[y]))
@@ -82,24 +82,24 @@ def _draw_curves(axes: Axes, curves: dict[str, list[dict[str, Any]]], x: str, y:
         if known:
             xs, ys = zip(*known, strict=True)
             axes.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.5, label=label or y)
-        none = sorted(row[x] for row in rows if not _is_number(row[y]))
-        if none:
-            missing = True
+        failed = sorted(row[x] for row in rows if not _is_number(row[y]))
+        if failed:
+            incomplete = True
             axes.plot(
-                none, [0.02 + 0.035 * number] * len(none), "x", color=colour, transform=axes.get_xaxis_transform(),
+                failed, [0.02 + 0.035 * number] * len(failed), "x", color=colour, transform=axes.get_xaxis_transform(),
                 markersize=5, label=f"does not pass: {label}".removesuffix(": "), linestyle="none",
             )  # fmt: skip
-    return missing
+    return incomplete
 
 
 def tornado(sensitivity: Table) -> Figure:
-    """The figures of a chip that the time depends on most, a bar for 10 % less and one for 10 % more of each.
+    """Plot the parameters of a chip that the time depends on most, a bar for 10 % less and one for 10 % more of each.
 
-    `sensitivity` is the table of the function of that name. Raises BadInput if no figure changes the time.
+    `sensitivity` is the table of the function of that name. Raises BadInput if no parameter changes the time.
     """
     rows = [r for r in sensitivity if _change(r) >= LEAST_CHANGE]
     if not rows:
-        raise BadInput("plot", ["no figure of the chip changes the time"])
+        raise BadInput("plot", ["no parameter of the chip changes the time"])
     rows = sorted(rows, key=lambda r: -_change(r))[:MOST_BARS]
     with styled():
         figure = new_figure(7.6, 1.6 + 0.3 * len(rows))
@@ -121,25 +121,25 @@ def tornado(sensitivity: Table) -> Figure:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         axes.grid(visible=True, axis="x")
-        figure.legend(loc="outside lower left", ncols=2, title="* a fit or a guess", alignment="left")
+        figure.legend(loc="outside lower left", ncols=2, title="* fitted or guessed", alignment="left")
         axes.spines["left"].set_color(MUTED)
     return figure
 
 
 def _wrapped(notes: Sequence[str]) -> list[str]:
-    """What all points share, in lines that are as long as a figure is wide."""
+    """Return the notes of a table in lines of the width of a figure."""
     facts = ", ".join(note for note in notes if not note.startswith("accuracy"))
     trust = [note for note in notes if note.startswith("accuracy")]
     return [line for note in (facts, *trust) for line in wrap(note, 100)]
 
 
 def _number(value: Any) -> float:
-    """A cell as a number, 0 where it is none."""
+    """Return a cell as a number, 0 for a cell without one."""
     return float(value) if _is_number(value) else 0.0
 
 
 def _change(row: Mapping[str, Any]) -> float:
-    """How much the time changes at most [%], whatever the sign."""
+    """Return the larger change of the time in either direction [%]."""
     return max(abs(_number(row["change_less"])), abs(_number(row["change_more"])))
 
 
@@ -147,7 +147,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return f"{value:,}" if _is_number(value) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Plots of time: what pipes do in a few tiles of every phase, and the roofline."""
+"""Plots of time: the pipes in a few tiles of every phase, and the roofline."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
 MOST_EVENTS = 70
 """Instructions of an excerpt in a plot."""
 BUSY_HEIGHT = 0.62
-"""Height of a bar, of a lane's."""
+"""Height of a bar, as a share of its lane's."""
 DECADES_OF_ROOM = 0.6
+"""Space between the outermost points and the ends of the horizontal axis."""
 
 
 def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
-    """What the pipes of the slowest core do: the first tiles, the steady state and the last, a lane for every pipe.
+    """Plot the pipes of the slowest core in the first tiles, the steady state and the last tiles, a lane for each pipe.
 
-    Of every phase, or of one. Tiles between the excerpts are left out, and each has its own scale. Raises BadInput for
-    a phase that the plan does not have, and if nothing is launched.
+    The plot has every phase, or one. Tiles between the excerpts are left out, and each excerpt has its own scale.
+    Raises BadInput for a phase that the plan does not have, and if nothing is launched.
     """
     timeline = what if isinstance(what, Timeline) else timeline_of(what)
     names = [p.name for p in timeline.phases]
@@ -50,23 +51,23 @@ def gantt(what: Plan | Timeline, phase: str = "") -> Figure:
         lanes(timeline, p.name, most_events=MOST_EVENTS) for p in timeline.phases if phase in ("", p.name) and p.cycles
     ]
     if not chosen:
-        raise BadInput(timeline.plan.kernel.name, ["nothing is launched, so no pipe works"])
-    rows = sum(len(one.pipes) for one in chosen)
+        raise BadInput(timeline.plan.kernel.name, ["nothing is launched, so no pipe is busy"])
+    rows = sum(len(phase_lanes.pipes) for phase_lanes in chosen)
     with styled():
         figure = new_figure(9.6, 0.9 + 0.27 * rows + 0.75 * len(chosen))
         parts = figure.subfigures(
             max(len(chosen), 1), 1, squeeze=False, height_ratios=[len(c.pipes) + 2.6 for c in chosen] or [1]
         )
-        for part, one in zip(parts[:, 0], chosen, strict=False):
-            spent = timeline.phase(one.phase)
+        for part, phase_lanes in zip(parts[:, 0], chosen, strict=False):
+            spent = timeline.phase(phase_lanes.phase)
             bound = WORDS.get(spent.bound, spent.bound)
             part.suptitle(
-                f"{one.phase}: {one.cycles:,} cycles, {spent.time_us:,.1f} µs, bound by {bound}",
+                f"{phase_lanes.phase}: {phase_lanes.cycles:,} cycles, {spent.time_us:,.1f} µs, bound by {bound}",
                 x=0.01, ha="left", fontsize=8.5, fontweight="bold",
             )  # fmt: skip
-            panels = part.subplots(1, max(len(one.excerpts), 1), squeeze=False, sharey=True)[0]
-            for axes, excerpt in zip(panels, one.excerpts, strict=False):
-                _draw_excerpt(axes, excerpt, one.pipes)
+            panels = part.subplots(1, max(len(phase_lanes.excerpts), 1), squeeze=False, sharey=True)[0]
+            for axes, excerpt in zip(panels, phase_lanes.excerpts, strict=False):
+                _draw_excerpt(axes, excerpt, phase_lanes.pipes)
         figure.suptitle(
             f"{timeline.plan.kernel.name} on {timeline.plan.chip.soc}: pipes of the slowest core",
             x=0.01, ha="left", fontsize=11, fontweight="bold",
@@ -102,17 +103,17 @@ def _draw_excerpt(axes: Axes, excerpt: Excerpt, pipes: tuple[str, ...]) -> None:
 
 
 def roofline(what: Plan | Timeline) -> Figure:
-    """The phases of a plan under the roofs of its chip, operations a byte against operations a second.
+    """Plot the phases of a plan under the roofs of its chip, operations per byte against operations per second.
 
     An operation is an element of a vector instruction, or a multiply or add of the cube. Raises BadInput if no phase
-    both computes and moves something.
+    has both operations and global memory traffic.
     """
     timeline = what if isinstance(what, Timeline) else timeline_of(what)
-    found = roofline_of(timeline)
-    if not found.points:
-        raise BadInput(timeline.plan.kernel.name, ["no phase both computes and moves something"])
-    low = min(p.intensity for p in found.points) / 10**DECADES_OF_ROOM
-    high = max(p.intensity for p in found.points) * 10 ** (DECADES_OF_ROOM + 0.8)
+    facts = roofline_of(timeline)
+    if not facts.points:
+        raise BadInput(timeline.plan.kernel.name, ["no phase has both operations and global memory traffic"])
+    low = min(p.intensity for p in facts.points) / 10**DECADES_OF_ROOM
+    high = max(p.intensity for p in facts.points) * 10 ** (DECADES_OF_ROOM + 0.8)
     colours = {"vector": ORANGE, "cube": PURPLE}
     note = "ceiling: global memory without the cache, or the cores"
     with styled():
@@ -125,9 +126,9 @@ def roofline(what: Plan | Timeline) -> Figure:
             ylabel="operations per second [1/s]",
             title=f"{timeline.plan.kernel.name} on {timeline.plan.chip.soc}: roofline",
         )
-        top = max(r.per_s for r in found.roofs if r.core_kind)
-        slowest = min(r.per_s for r in found.roofs if not r.core_kind)
-        for roof in found.roofs:
+        top = max(r.per_s for r in facts.roofs if r.core_kind)
+        slowest = min(r.per_s for r in facts.roofs if not r.core_kind)
+        for roof in facts.roofs:
             if roof.core_kind:
                 xs = (min(roof.per_s / slowest / 4, high / 2), high)
                 label = f"{roof.name}: {roof.per_s / 1e12:.3g} T/s"
@@ -139,22 +140,22 @@ def roofline(what: Plan | Timeline) -> Figure:
                     xs, [x * roof.per_s for x in xs], color=SKY if cache else BLUE, linewidth=1.8,
                     linestyle="--" if cache else "-", label=f"{roof.name}: {roof.per_s / 1e12:.3g} TB/s",
                 )  # fmt: skip
-        for number, point in enumerate(found.points, 1):
-            share = point.per_s / found.ceiling(point)
+        for number, point in enumerate(facts.points, 1):
+            share = point.per_s / facts.ceiling(point)
             label = f"{number} {point.phase}: {share:.0%} of its ceiling"
             axes.plot(
                 point.intensity, point.per_s, "o" if point.core_kind == "vector" else "s", markersize=8,
                 color=colours[point.core_kind], markeredgecolor="white", label=label, linestyle="none",
             )  # fmt: skip
         axes.set_xlim(low, high)
-        _number_points(axes, [(p.intensity, p.per_s) for p in found.points])
+        _number_points(axes, [(p.intensity, p.per_s) for p in facts.points])
         axes.grid(visible=True, which="major", color=FAINT)
         figure.legend(loc="outside lower left", ncols=2, title=note, alignment="left")
     return figure
 
 
 def _number_points(axes: Axes, points: list[tuple[float, float]]) -> None:
-    """Write the number of every point beside it, where there is room."""
+    """Write the number of every point beside it, at the first free place."""
     places = axes.transData.transform(points)
     taken = [tuple(p) for p in places]
     for number, (x, y) in enumerate(places, 1):

@@ -1,4 +1,4 @@
-"""Predicted against measured times, on logarithmic axes with the band of 10 %."""
+"""Plot of predicted against measured times, on logarithmic axes with the band of 10 %."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAND = 0.1
 
 
 def scatter(validation: Validation) -> Figure:
-    """One point a measured row, one colour and marker an operator; on the diagonal, prediction and measurement agree.
+    """Plot a point for each measured row, a colour and marker for each operator; on the diagonal both times are equal.
 
     Raises BadInput if no row was compared.
     """
@@ -25,7 +25,7 @@ def scatter(validation: Validation) -> Figure:
         raise BadInput("plot", [f"no measured row of {validation.chip} was compared"])
     by_operator: dict[str, list[tuple[float, float]]] = {}
     for (operator, _), rows in grouped(validation.compared).items():
-        by_operator.setdefault(operator, []).extend((one.row.time_us, one.predicted_us) for one in rows)
+        by_operator.setdefault(operator, []).extend((row.row.time_us, row.predicted_us) for row in rows)
     times = [t for points in by_operator.values() for pair in points for t in pair]
     ends = [min(times) / 1.5, max(times) * 1.5]
     overall = validation.overall

@@ -1,1 +1,1 @@
-"""The report of a call: one page, one set of facts, also as Markdown, JSON and a notebook's output."""
+"""Report of a call: one page from one set of facts, also as Markdown, JSON and the HTML of notebooks."""

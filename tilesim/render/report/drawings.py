@@ -1,4 +1,4 @@
-"""Where the lines of a report's drawings go; templates draw them, in colours that follow light and dark."""
+"""Coordinates of a report's drawings; templates draw them, in colours that follow light and dark."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 Facts = Mapping[str, Any]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LEAST_LABEL = 2.4
-"""Percent of a drawing's width that a letter needs on a phone."""
+"""Width of a letter on a phone [percent of a drawing's]."""
 WIDE = 1000
-"""Units that the width of an excerpt has, whatever its cycles."""
+"""Width of an excerpt [units], for any number of cycles."""
 ROW, BAR = 22, 16
-"""Height of a pipe's lane and of its bars."""
+"""Height of a pipe's lane and of its bars [units]."""
 PLOT = {"left": 46, "right": 382, "top": 12, "bottom": 214, "width": 400, "height": 252}
-"""The frame of a roofline."""
+"""Frame of a roofline [pixels]."""
 SIDES = ((9, 0), (-9, 0), (0, -10), (0, 10), (9, -9), (-9, -9), (9, 9), (-9, 9), (18, 0), (-18, 0), (0, 20), (0, -20))
-"""Where the number of a dot can stand, from its middle [pixels], the best first."""
+"""Places for the number of a dot, from its middle [pixels], the best first."""
 ARC = {"left": 178, "right": 352, "row": 30, "top": 18}
-"""The arcs between phases."""
+"""Frame of the arcs between phases [pixels]."""
 
 
 def letter(number: int) -> str:
-    """The short name of the n-th buffer of a memory: a to z, then a2 and so on.
+    """Return the short name of the n-th buffer of a memory: a to z, then a2 and so on.
 
     >>> letter(0), letter(25), letter(27)
     ('a', 'z', 'b2')
@@ -32,13 +32,13 @@ def letter(number: int) -> str:
     return LETTERS[place] + (str(again + 1) if again else "")
 
 
-def blocks(one: Facts, number: int = 0) -> Iterator[dict[str, Any]]:
-    """The blocks of a memory map with `x` and `width` in percent, `letter` for buffers and lines between slots.
+def blocks(memory: Facts, number: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a memory map with `x` and `width` in percent, `letter` for buffers and lines between slots.
 
-    The letters go on after the `number` buffers of the maps before it.
+    The letters continue after the `number` buffers of the maps before it.
     """
-    extent = max(one["extent_bytes"], 1)
-    for block in one["blocks"]:
+    extent = max(memory["extent_bytes"], 1)
+    for block in memory["blocks"]:
         x, width = 100 * block["offset_bytes"] / extent, 100 * block["bytes"] / extent
         name = ""
         if block["kind"] not in ("free", "kept", "hidden"):
@@ -55,13 +55,13 @@ def blocks(one: Facts, number: int = 0) -> Iterator[dict[str, Any]]:
         }
 
 
-def budget_at(one: Facts) -> float:
-    """Percent of a memory map's width at which its budget ends."""
-    return round(100 * float(one["budget_bytes"]) / max(float(one["extent_bytes"]), 1.0), 3)
+def budget_at(memory: Facts) -> float:
+    """Return the end of the budget of a memory map [percent of its width]."""
+    return round(100 * float(memory["budget_bytes"]) / max(float(memory["extent_bytes"]), 1.0), 3)
 
 
 def bars(excerpt: Facts, pipes: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The bars of an excerpt: x and width of WIDE, the row of the pipe, and a title."""
+    """Yield the bars of an excerpt: x and width of WIDE, the row of the pipe, and a title."""
     start, end = excerpt["start_cycles"], excerpt["end_cycles"]
     scale = WIDE / max(end - start, 1)
     for pipe, begins, ends, op, buffer, tile in excerpt["events"]:
@@ -77,7 +77,7 @@ def bars(excerpt: Facts, pipes: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def roofs(facts: Facts) -> dict[str, Any]:
-    """The roofline in pixels of PLOT: axes with ticks, roofs as lines, phases as numbered dots."""
+    """Return the roofline in pixels of PLOT: axes with ticks, roofs as lines, phases as numbered dots."""
     points = facts["points"]
     tops = [r["per_s"] for r in facts["roofs"] if r["core_kind"]]
     low_x = 10 ** math.floor(math.log10(min(p["intensity"] for p in points)) - 0.3)
@@ -126,7 +126,7 @@ def roofs(facts: Facts) -> dict[str, Any]:
 
 
 def arcs(flow: Facts) -> dict[str, Any]:
-    """The phases from top to bottom, and an arc from each to every later one that reads what it wrote."""
+    """Return the phases from top to bottom, and an arc from each to every later one that reads its tensors."""
     rows = {phase["name"]: i for i, phase in enumerate(flow["phases"])}
     tensors: dict[tuple[int, int], list[str]] = {}
     for edge in flow["edges"]:
@@ -155,7 +155,7 @@ def arcs(flow: Facts) -> dict[str, Any]:
 
 
 def _labelled(dots: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The dots with a place for the number of each where no other dot or number is."""
+    """Return the dots with a place for the number of each, away from other dots and numbers."""
     taken = [(d["x"], d["y"]) for d in dots]
     for dot in dots:
         places = [(dot["x"] + dx, dot["y"] + dy) for dx, dy in SIDES]
@@ -168,7 +168,7 @@ def _labelled(dots: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _apart(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """How far apart two places are, as far as it matters."""
+    """Return the distance of two places, at most 14 pixels."""
     return min(max(abs(a[0] - b[0]), abs(a[1] - b[1])), 14.0)
 
 
@@ -191,8 +191,8 @@ def _short(value: float) -> str:
 
 
 def by_phase(maps: Sequence[Facts]) -> list[list[Facts]]:
-    """The memory maps of each phase, phases in their order."""
+    """Return the memory maps of each phase, phases in their order."""
     out: dict[str, list[Facts]] = {}
-    for one in maps:
-        out.setdefault(one["phase"], []).append(one)
+    for memory in maps:
+        out.setdefault(memory["phase"], []).append(memory)
     return list(out.values())

@@ -1,10 +1,11 @@
-"""What a report says of an operator on one chip, as plain data: the one source of its HTML, Markdown and JSON.
+"""Facts of a report about an operator on one chip, as plain data: the one source of its HTML, Markdown and JSON.
 
 Floats are rounded here, so that the same plan gives the same bytes on every machine.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from tilesim.analysis.answer import Answer
@@ -15,23 +16,22 @@ from tilesim.feasibility.verdict import Verdict
 from tilesim.measured.error_bands import known_accuracy
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
-from tilesim.program import isa
 from tilesim.program.buffers import Tensor
+from tilesim.program.isa import SPACES
 from tilesim.program.recorder import Loop
-from tilesim.render import memory_map
 from tilesim.render.excerpts import lanes
 from tilesim.render.listing import listing
-from tilesim.render.memory_map import MemoryMap
+from tilesim.render.memory_map import MemoryMap, fullest_ub_of, memory_maps_of, needed
 from tilesim.simulation.roofline import roofline
 from tilesim.simulation.timeline import PhaseTime, Timeline
 
 Facts = dict[str, Any]
 LEAST_STATUS = ("guess", "override", "fitted", "measured", "datasheet", "platform")
-"""Statuses of figures, what is least certain first."""
+"""Statuses of parameters, the least certain first."""
 
 
 def facts(answer: Answer) -> Facts:
-    """Return everything about one chip."""
+    """Return the facts of one chip."""
     verdict, plan, timeline = answer.verdict, answer.plan, answer.timeline
     out: Facts = {
         "chip": _chip(verdict.on),
@@ -69,7 +69,7 @@ def _chip(chip: Chip) -> Facts:
 
 
 def limiting(verdict: Verdict) -> str:
-    """What decides, in one line: the broken rule, the worst inequality, or the one with the least room."""
+    """Return what decides, in one line: the broken rule, the worst inequality, or the one with the least slack."""
     if verdict.culprit:
         return verdict.culprit
     tightest = min(
@@ -84,7 +84,7 @@ def limiting(verdict: Verdict) -> str:
 
 
 def inequality(balance: EvaluatedInequality) -> Facts:
-    """An inequality with both sides and the share that is used."""
+    """Return an inequality with both sides and the share that is used."""
     left, right = balance.left_bytes, balance.right_bytes
     return {
         "phase": balance.phase,
@@ -100,21 +100,16 @@ def inequality(balance: EvaluatedInequality) -> Facts:
 
 
 def _maps(answer: Answer) -> list[MemoryMap]:
-    """Return the memories of every phase; without a plan, the bytes that the inequalities ask for."""
+    """Return the memories of every phase; without a plan, the buffers of the inequalities."""
     if answer.plan is not None:
-        return [
-            memory_map.memory_map_of(one, memory)
-            for one in answer.plan.phases
-            for memory in isa.SPACES[one.phase.core_kind]
-            if memory == "ub" or one.used_bytes(memory)
-        ]
+        return memory_maps_of(answer.plan)
     balances = [b for b in answer.verdict.inequalities if b.memory == "ub" or b.slack_bytes < 0]
-    spaces = {space for some in isa.SPACES.values() for space in some}
-    return [memory_map.needed(answer.verdict, b) for b in balances if b.memory in spaces]
+    spaces = set(chain.from_iterable(SPACES.values()))
+    return [needed(answer.verdict, b) for b in balances if b.memory in spaces]
 
 
 def fits_next(verdict: Verdict) -> list[Facts]:
-    """The largest value of every dim and tile that something limits, beside what was asked for."""
+    """Return the largest value of every dim and tile with a limit, beside the given value."""
     given = verdict.dims
     return [
         {
@@ -129,9 +124,8 @@ def fits_next(verdict: Verdict) -> list[Facts]:
 
 
 def plan_facts(plan: Plan, timeline: Timeline) -> Facts:
-    """How the work is shared out, tiled and launched."""
-    buffers = [memory_map.memory_map_of(p, "ub") for p in plan.phases if p.phase.core_kind == "vector"]
-    fullest = max(buffers, key=lambda m: m.used_bytes, default=None)
+    """Return the split over cores, the tiles and the launch."""
+    fullest = fullest_ub_of(plan)
     return {
         "block_dim": plan.block_dim,
         "route": plan.route,
@@ -143,12 +137,12 @@ def plan_facts(plan: Plan, timeline: Timeline) -> Facts:
         "workspace_bytes": plan.workspace_bytes,
         "system_bytes": plan.chip.workspace.system_bytes,
         "workspace": [{"name": n, "offset": o, "bytes": b} for n, (o, b) in plan.workspace.items()],
-        "phases": [_cores(one, spent) for one, spent in zip(plan.phases, timeline.phases, strict=True)],
+        "phases": [_cores(phase, spent) for phase, spent in zip(plan.phases, timeline.phases, strict=True)],
     }
 
 
 def _cores(plan: PhasePlan, spent: PhaseTime) -> Facts:
-    """How a phase is shared out."""
+    """Return the split of a phase over cores."""
     split = [loop.name for loop in plan.phase.loops() if loop.split]
     return {
         "name": plan.phase.name,
@@ -166,16 +160,16 @@ def _cores(plan: PhasePlan, spent: PhaseTime) -> Facts:
 
 
 def _loop(loop: Loop, plan: PhasePlan) -> str:
-    """A loop that is split: its name, extent and tile."""
+    """Return a split loop as text: its name, extent and tile."""
     extent, tile = int(loop.extent.bind(plan.sizes)), int(loop.tile.bind(plan.sizes))
     return f"{loop.name}: {extent:,}" + (f" in tiles of {tile:,}" if tile > 1 else "")
 
 
 def time_facts(timeline: Timeline) -> Facts:
-    """The times of a launch, rounded."""
-    whole = timeline.time_us
+    """Return the times of a launch, rounded."""
+    total_us = timeline.time_us
     return {
-        "time_us": round(whole, 3),
+        "time_us": round(total_us, 3),
         "launch_us": round(timeline.launch_us, 3),
         "sync_us": round(timeline.sync_us, 3),
         "cycles": timeline.cycles,
@@ -188,7 +182,7 @@ def time_facts(timeline: Timeline) -> Facts:
                 "core_kind": p.core_kind,
                 "cycles": p.cycles,
                 "time_us": round(p.time_us, 3),
-                "share": round(p.time_us / whole, 4) if whole else 0.0,
+                "share": round(p.time_us / total_us, 4) if total_us else 0.0,
                 "busy": [
                     {"pipe": pipe, "cycles": c, "share": round(c / p.cycles, 4) if p.cycles else 0.0}
                     for pipe, c in p.busy_cycles.items()
@@ -203,22 +197,20 @@ def time_facts(timeline: Timeline) -> Facts:
 
 
 def flow(plan: Plan) -> Facts:
-    """What phases hand on: for each the tensors that it reads and writes, and the edges between phases."""
+    """Return the tensors that each phase reads and writes, and the edges between phases."""
     writer: dict[str, list[str]] = {}
     phases, edges = [], []
-    for one in plan.phases:
-        reads, writes = one.traffic.reads, one.traffic.writes
+    for phase_plan in plan.phases:
+        phase, reads, writes = phase_plan.phase, phase_plan.traffic.reads, phase_plan.traffic.writes
         for name in reads:
-            edges += [
-                {"from": w, "to": one.phase.name, "tensor": name} for w in writer.get(name, []) if w != one.phase.name
-            ]
+            edges += [{"from": w, "to": phase.name, "tensor": name} for w in writer.get(name, []) if w != phase.name]
         for name in writes:
             kept = writer.get(name, []) if name not in reads else []
-            writer[name] = [*kept, one.phase.name]
+            writer[name] = [*kept, phase.name]
         phases.append(
             {
-                "name": one.phase.name,
-                "core_kind": one.phase.core_kind,
+                "name": phase.name,
+                "core_kind": phase.core_kind,
                 "reads": [{"tensor": name, "bytes": moved.bytes} for name, moved in reads.items()],
                 "writes": [{"tensor": name, "bytes": moved.bytes} for name, moved in writes.items()],
             }
@@ -229,7 +221,7 @@ def flow(plan: Plan) -> Facts:
 
 
 def figures(timeline: Timeline) -> list[Facts]:
-    """The tables of the chip that the times rest on: their figures, status and source, the least certain first."""
+    """Return the chip tables that the times rest on: parameters, status and source, the least certain first."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for figure in timeline.plan.chip.figures():
         if figure.key in timeline.parameters:

@@ -1,12 +1,11 @@
 """Results as HTML for notebooks: small, self-contained, in the colours of the page around them.
 
-The pieces are those of a report; a style of its own, for the class `tilesim`, reaches nothing else on the page.
+The drawings are those of a report. The style applies to the class `tilesim` only, not to the page around it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,18 +17,18 @@ from tilesim.measured.validate import Summary, Validation
 from tilesim.operators.binding import in_words
 from tilesim.planning.plan import Plan
 from tilesim.render.excerpts import lanes
-from tilesim.render.memory_map import memory_map_of
+from tilesim.render.memory_map import fullest_ub_of
 from tilesim.render.report.facts import Facts, fits_next, inequality, limiting, plan_facts, time_facts
 from tilesim.render.report.report import environment
 from tilesim.simulation.timeline import Timeline, timeline_of
 from tilesim.text import several
 
 BUFFERS = 12
-"""As many buffers does a verdict list."""
+"""Buffers that a verdict lists, at most."""
 
 
 def html(what: object) -> str:
-    """A result as a piece of HTML. Raises TypeError for what is none."""
+    """Return a result as a fragment of HTML. Raises TypeError for an object that is not a result."""
     if isinstance(what, Verdict):
         return _rendered("verdict", what, _verdict(what))
     if isinstance(what, Plan):
@@ -42,7 +41,7 @@ def html(what: object) -> str:
 
 
 def _rendered(kind: str, verdict: Verdict, facts: Facts) -> str:
-    asked = {
+    subject = {
         "operator": verdict.operator,
         "chip": verdict.on.soc,
         "dtype": verdict.dtype,
@@ -52,7 +51,7 @@ def _rendered(kind: str, verdict: Verdict, facts: Facts) -> str:
         "note": verdict.note,
         "overridden": {key: (was, verdict.on.get(key)) for key, was in sorted(verdict.on.overridden.items())},
     }
-    return environment().get_template("notebook.html.jinja").render(kind=kind, asked=asked, **facts)
+    return environment().get_template("notebook.html.jinja").render(kind=kind, subject=subject, **facts)
 
 
 def _verdict(verdict: Verdict) -> Facts:
@@ -74,8 +73,7 @@ def _verdict(verdict: Verdict) -> Facts:
 
 
 def _plan(plan: Plan) -> Facts:
-    maps = [memory_map_of(one, "ub") for one in plan.phases if one.phase.core_kind == "vector"]
-    fullest = max(maps, key=lambda one: one.used_bytes, default=None)
+    fullest = fullest_ub_of(plan)
     return {"plan": plan_facts(plan, timeline_of(plan)), "map": fullest.to_json() if fullest else None}
 
 
@@ -90,11 +88,7 @@ def _timeline(timeline: Timeline) -> Facts:
 
 
 MOST_ROWS: Final = 60
-"""As many rows of a table are shown."""
-
-
-SHARE: Final = "share"
-"""The unit of a column whose numbers are drawn as bars."""
+"""Rows of a table, at most."""
 
 
 NUMBERS: Final = (
@@ -102,51 +96,43 @@ NUMBERS: Final = (
     *(Column(name, "%") for name in ("mean error", "median", "worst", "bias")),
     Column("rank correlation"),
 )
-"""The columns of a summary of errors."""
+"""Columns of a summary of errors."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A result as lines and tables. `state` is "fits", "caution" or "no"; "plain" for what is no verdict."""
+    """Result as lines and tables. `state` is "plain", or "no" for a comparison without rows."""
 
     state: str
     head: str
-    words: str
     lines: tuple[str, ...]
-    remedies: tuple[str, ...]
     tables: tuple[Table, ...]
     folded: tuple[Table, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as the template takes it."""
-        tables = {"tables": [drawn(t) for t in self.tables], "folded": [drawn(t) for t in self.folded if t.rows]}
-        return {**vars(self), **tables}
+        """Return the page as data of the template."""
+        tables = [_table(table) for table in self.tables]
+        return {**vars(self), "tables": tables, "folded": [_table(table) for table in self.folded if table.rows]}
 
 
 def page(what: Table | Comparison | Validation) -> Page:
-    """The page of a result that is a table or has some."""
+    """Return the page of a result that consists of tables."""
     if isinstance(what, Table):
-        return Page("plain", what.title, "", what.notes, (), (Table("", what.columns, what.rows),))
+        return Page("plain", what.title, what.notes, (Table("", what.columns, what.rows),))
     return _comparison(what) if isinstance(what, Comparison) else _validation(what)
 
 
-def drawn(table: Table) -> dict[str, Any]:
-    """A table as the template takes it; columns in which no row says anything are left out."""
+def _table(table: Table) -> dict[str, Any]:
+    """Return a table as data of the template, without its empty columns."""
     heads = [
-        {"text": one.name, "about": one.about, "kind": SHARE}
-        if one.unit == SHARE
-        else {"text": one.short, "about": one.about, "kind": "number" if number else ""}
-        for _, one, number in table.nonempty_columns
+        {"text": column.short, "about": column.about, "number": number} for _, column, number in table.nonempty_columns
     ]
-    rows = [
-        [row[i] if one.unit == SHARE else shown(row[i]) for i, one, _ in table.nonempty_columns]
-        for row in table.rows[:MOST_ROWS]
-    ]
+    rows = [[shown(row[i]) for i, *_ in table.nonempty_columns] for row in table.rows[:MOST_ROWS]]
     more = len(table) - MOST_ROWS
     return {"title": table.title, "heads": heads, "rows": rows, "more": several(more, "more row") if more > 0 else ""}
 
 
-def _comparison(made: Comparison) -> Page:
+def _comparison(comparison: Comparison) -> Page:
     kernels = table_of(
         "",
         (
@@ -157,57 +143,57 @@ def _comparison(made: Comparison) -> Page:
         ),
         [
             (k.kind, k.shapes_text, k.dtype, k.calls, k.measured_us, k.predicted_us, k.ratio, k.gain_us)
-            for k in made.kernels
+            for k in comparison.kernels
         ],
     )
-    left = table_of(
-        f"left out, {len(made.left)}",
+    omitted = table_of(
+        f"left out, {len(comparison.left)}",
         (*map(Column, ("kernel", "calls")), Column("time", "us"), Column("reason")),
-        [(one.kind, one.calls, one.time_us, one.reason) for one in made.left],
+        [(row.kind, row.calls, row.time_us, row.reason) for row in comparison.left],
     )
     known = table_of(
         "known error of the predictions",
         (Column("operator"), Column("error")),
-        dict.fromkeys((k.operator, f"{k.accuracy}{f'; {k.note}' if k.note else ''}") for k in made.kernels),
+        dict.fromkeys((k.operator, f"{k.accuracy}{f'; {k.note}' if k.note else ''}") for k in comparison.kernels),
     )
-    return Page("plain" if made.kernels else "no", str(made), "", (), (), (kernels,), (known, left))
+    return Page("plain" if comparison.kernels else "no", str(comparison), (), (kernels,), (known, omitted))
 
 
-def _validation(made: Validation) -> Page:
+def _validation(validation: Validation) -> Page:
     groups = table_of(
         "",
         (Column("operator"), Column("dtype"), *NUMBERS),
-        [(operator, dtype, *_numbers(s)) for (operator, dtype), s in made.groups.items()],
+        [(operator, dtype, *_numbers(s)) for (operator, dtype), s in validation.groups.items()],
     )
     classes = table_of(
         "kernels of the vendor's library by class",
         (Column("class"), *NUMBERS),
-        [(name, *_numbers(s)) for name, s in made.families.items()],
+        [(name, *_numbers(s)) for name, s in validation.families.items()],
     )
     rows = table_of(
-        "rows, the furthest off first",
+        "rows, the largest error first",
         (Column("row"), Column("measured", "us"), Column("predicted", "us"), Column("error", "%")),
         [
-            (one.row.text, one.row.time_us, one.predicted_us, one.error)
-            for one in sorted(made.compared, key=lambda one: -abs(one.error))
+            (row.row.text, row.row.time_us, row.predicted_us, row.error)
+            for row in sorted(validation.compared, key=lambda row: -abs(row.error))
         ],
     )
-    counts = Counter(reason for _, reason in made.skipped)
-    left = table_of(f"left out, {len(made.skipped)}", (Column("rows"), Column("reason")), _turned(counts.most_common()))
-    changed = made.fit.changed.items() if made.fit is not None else ()
+    counts = Counter(reason for _, reason in validation.skipped)
+    omitted = table_of(
+        f"left out, {len(validation.skipped)}",
+        (Column("rows"), Column("reason")),
+        [(count, reason) for reason, count in counts.most_common()],
+    )
+    changed = validation.fit.changed.items() if validation.fit is not None else ()
     fit = table_of(
-        "figures of the fit",
-        (Column("figure"), Column("before"), Column("after")),
+        "parameters of the fit",
+        (Column("parameter"), Column("before"), Column("after")),
         [(key, before, after) for key, (before, after) in changed],
     )
-    return Page("plain" if made.compared else "no", str(made), "", (), (), (groups,), (classes, rows, fit, left))
+    return Page("plain" if validation.compared else "no", str(validation), (), (groups,), (classes, rows, fit, omitted))
 
 
 def _numbers(summary: Summary) -> tuple[Cell, ...]:
-    """The cells of a summary."""
+    """Return the cells of a summary."""
     errors = (summary.mape, summary.median_ape, summary.worst, summary.bias)
     return (summary.rows, *errors, summary.rank_correlation)
-
-
-def _turned(pairs: Iterable[tuple[str, int]]) -> list[tuple[int, str]]:
-    return [(count, name) for name, count in pairs]

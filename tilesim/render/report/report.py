@@ -1,7 +1,7 @@
-"""Reports: everything about an operator at one shape on one or several chips, as one HTML, Markdown or JSON file.
+"""Reports: an operator at one shape on one or several chips, as one HTML, Markdown or JSON file.
 
-A report computes nothing: it lays out what verdicts, plans and timelines say. It has no date in it, loads nothing from
-anywhere, and the same question gives the same bytes.
+A report computes nothing: it lays out verdicts, plans and timelines. It has no date and loads nothing, and the same
+question gives the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 from tilesim.analysis.answer import Answer, answer_of
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
-from tilesim.errors import BadInput, did_you_mean
+from tilesim.errors import BadInput
 from tilesim.feasibility.verdict import Verdict, verdict_of
 from tilesim.files import write_text
 from tilesim.operators.binding import Given, bind
@@ -26,6 +26,7 @@ from tilesim.operators.shapes import TensorSpec, shape_text
 from tilesim.ops import load_operator
 from tilesim.planning.stage_graph import graph
 from tilesim.render.excerpts import WORDS
+from tilesim.render.formats import format_of
 from tilesim.render.graph_svg import svg
 from tilesim.render.memory_map import KINDS
 from tilesim.render.report import drawings as report_drawings
@@ -36,30 +37,30 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 FORMATS = ("html", "md", "json")
-"""The endings of report files."""
+"""Endings of report files."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report before it is written: `answers` to one call, for the chips in the order in which they were asked for."""
+    """Report before it is written: `answers` to one call, chips in the given order."""
 
     answers: tuple[Answer, ...]
     command: str = ""
-    """The command that makes it, "" to leave it out."""
+    """Command line that writes it; "" to leave it out."""
     _facts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def call(self) -> Call:
-        """The call that it is about."""
+        """Call that it is about."""
         return self.answers[0].verdict.call
 
     @property
     def ok(self) -> bool:
-        """Whether every chip says yes."""
+        """True if the call fits on every chip."""
         return all(answer.verdict.ok for answer in self.answers)
 
     def to_json(self) -> Facts:
-        """All of it as plain data."""
+        """Return the report as plain data."""
         if not self._facts:
             op = self.call.operator
             self._facts.update(
@@ -79,23 +80,23 @@ class Report:
         return self._facts
 
     def html(self) -> str:
-        """The report as a page that needs nothing else."""
+        """Return the report as a self-contained page."""
         return self._rendered("report.html.jinja", stages=[_stages(answer) for answer in self.answers])
 
     def markdown(self) -> str:
-        """The report as Markdown."""
+        """Return the report as Markdown."""
         return self._rendered("report.md.jinja")
 
     def text(self, ending: str) -> str:
-        """The report in the format that a file's ending names: one of FORMATS. Raises BadInput."""
-        check_ending(f"report.{ending}")
+        """Return the report in one of FORMATS. Raises BadInput for another."""
+        ending = format_of(f"report.{ending}", FORMATS)
         if ending == "json":
             return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
         return self.html() if ending == "html" else self.markdown()
 
     def write(self, path: str | Path) -> Path:
-        """The file that now has the report, in the format that its name ends in. Raises BadInput."""
-        return write_text(path, self.text(check_ending(path)))
+        """Write the report in the format that the file's name ends in; return the path. Raises BadInput."""
+        return write_text(path, self.text(format_of(path, FORMATS)))
 
     def _rendered(self, template: str, **more: Any) -> str:
         return environment().get_template(template).render(report=self.to_json(), **more)
@@ -111,10 +112,10 @@ def report(
     command: str | None = None,
     **options: Any,
 ) -> Report:
-    """The report of a call, as `plan` takes it, on one chip or several.
+    """Return the report of a call, as `plan` takes it, on one chip or several.
 
-    A call that is refused or does not fit has a report too; its `ok` is False. `command` replaces the command line at
-    its head. Raises BadInput as `check` does, and if no chip is given.
+    A call that is refused or does not fit has a report, too; its `ok` is False. `command` replaces the command line at
+    the head. Raises BadInput as `check` does, and if no chip is given.
     """
     if not chips:
         raise BadInput("report", ["no chip is given"])
@@ -126,22 +127,13 @@ def report(
     return report_of([verdict_of(call, chip) for chip in loaded], tiles, words)
 
 
-def check_ending(path: str | Path) -> str:
-    """The format that a file's name ends in, one of FORMATS. Raises BadInput for one that there is not."""
-    ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        hint = did_you_mean(ending, FORMATS)
-        raise BadInput(str(path), [f"must end in one of {', '.join(f'.{f}' for f in FORMATS)};{hint}".rstrip(";")])
-    return ending
-
-
 def report_of(verdicts: Sequence[Verdict], tiles: Mapping[str, int] | None = None, command: str = "") -> Report:
-    """Return the report of a call that is judged on one chip or several."""
+    """Return the report of the verdicts on a call, for one chip or several."""
     return Report(tuple(answer_of(verdict, tiles) for verdict in verdicts), command)
 
 
 def command_line(op: str, given: Mapping[str, Any], chips: Sequence[Chip], dtype: str | None = None) -> str:
-    """The command that asks for a report.
+    """Return the command line that writes a report.
 
     >>> command_line("glu_backward", {"self": (2, 4), "dim": -1}, [load_chip("ascend950pr")])
     'tilesim report glu_backward self=2x4 dim=-1 --chip ascend950pr'
@@ -163,7 +155,7 @@ def _word(value: Any) -> str:
 
 
 def _stages(answer: Answer) -> str:
-    """The drawing of a plan's stages as a data: address, whose styles cannot reach the page; "" without a plan."""
+    """Return the drawing of a plan's stages as a data: address, apart from the page's styles; "" without a plan."""
     if answer.plan is None:
         return ""
     return "data:image/svg+xml," + quote(svg(graph(answer.plan)), safe=" /:=;,()'")
@@ -171,7 +163,7 @@ def _stages(answer: Answer) -> str:
 
 @functools.cache
 def environment() -> Environment:
-    """The templates, with their filters and drawings."""
+    """Return the templates, with their filters and drawings."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only reports need it
 
     templates = Environment(
@@ -195,6 +187,6 @@ def environment() -> Environment:
 
 
 def cell(text: object) -> str:
-    """A text that a cell of a Markdown table can hold, whatever it is."""
+    """Return any text escaped for a cell of a Markdown table."""
     out = str(text).replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")
     return out.replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")
