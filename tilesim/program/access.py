@@ -61,7 +61,7 @@ def _surely_inside(view: View, axis: int, around: Sequence[Loop]) -> bool:
         return True
     tiles = [(loop.range, loop.extent) for loop in around]
     tiles += [(loop.range.strip, loop.rows) for loop in around]
-    return any(start == tile.start and size in (tile.size, 1) and extent == whole for tile, extent in tiles)
+    return any(start == tile.start and size in (tile.size, 1) and extent == length for tile, extent in tiles)
 
 
 def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
@@ -71,8 +71,8 @@ def _needed(around: Sequence[Loop], names: set[str]) -> list[tuple[Loop, bool]]:
     for loop in reversed(around):
         needed = not names.isdisjoint(loop.variables)
         names |= {n for size in (loop.extent, loop.tile, loop.unit, loop.rows, loop.strip) for n in size.names()}
-        found.append((loop, needed))
-    return found[::-1]
+        loops.append((loop, needed))
+    return loops[::-1]
 
 
 def _ends(loops: Sequence[tuple[Loop, bool]], sizes: Sizes) -> Iterator[Sizes]:

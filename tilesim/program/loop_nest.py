@@ -311,8 +311,8 @@ class Nests:
 
     def _body(self, loop: Loop, tile: tuple[int, ...], sizes: Sizes, key: tuple[Any, ...], parts: Parts) -> Nest:
         inner = tuple((other, parts[other]) for other in parts if other in self._inside[loop])
-        mine = (*key, loop, tile, inner)
-        if mine not in self._bodies:
+        name = (*key, loop, tile, inner)
+        if name not in self._bodies:
             _, size, after, before, _, _, rows = loop.variables
             known: dict[str, int] = dict(zip((size, after, before, rows), tile, strict=True))
             inside = {**sizes, **known, Variable(loop.name, "step"): _step(loop, sizes)}
