@@ -29,9 +29,9 @@ def stated(op: Operator, attributes: Mapping[str, int | float]) -> Solution:
 
 
 def learned(op: Operator, specs: Mapping[str, TensorSpec | None], into: Solution) -> Solution:
-    """`into`, with what the tensors say; twice, since one shape can say what another one needs.
+    """Return `into` with the sizes of the tensors; two passes, since one shape can give a size that another needs.
 
-    Where the second of two runs side by side begins is told by the tensors that have the second one alone.
+    Tensors that have the second of two adjacent runs alone come first: they give the number of its axes.
     """
     names, seconds = tuple(op.reading_order()), [(p.axes[1],) for p in op.patterns.values() if p.paired]
     for name in (*(n for n in names if op.patterns[n].axes in seconds), *names, *names):

@@ -64,7 +64,7 @@ class Argument:
     contiguous: bool = False
     """True if the document requires it without gaps."""
     fan_in: str = ""
-    """Of a weight, the dim that products with it sum over: random values are divided by its root."""
+    """The dim that products with a weight sum over: random values are divided by its root."""
     others: tuple[str, ...] = ()
     """Dtypes that it may have in place of the operator's own."""
     positive: bool = False
@@ -100,9 +100,9 @@ class Attribute:
     dim: str = ""
     """The dim that it states; it has that dim's value where it is not given."""
     alias: str = ""
-    """What the vendor's interface calls it, where that is another name."""
+    """Its name in the vendor's interface, if that differs."""
     flag: bool = False
-    """Whether it is true or false, as 1 or 0."""
+    """True if it is a flag, 1 or 0."""
 
 
 class Texts(NamedTuple):
@@ -234,7 +234,7 @@ class VendorTiling:
     """The data that the vendor's host code passes to its kernel: fields in its order, key, blocks of the launch."""
 
     data: Mapping[str, int | float | None] | None
-    """None for a field that is not known, for the reason in `unknown`."""
+    """Fields by name in the vendor's order; None for an unknown field, with the reason in `unknown`."""
     key: int | None
     block_dim: int
     workspace_bytes: int | None = None
@@ -244,7 +244,7 @@ class VendorTiling:
     template: tuple[int, ...] | None = None
     """Parameters of the kernel's template, where they select it and the key that packs them is not public."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Why a field is not known, by its name."""
+    """Reasons for unknown fields, by their names."""
     data_bytes: int = 0
     """Bytes of the fields together; 0 for 8 a field."""
 

@@ -82,16 +82,11 @@ class Pattern:
 
     @property
     def paired(self) -> bool:
-        """Whether it is two folded runs side by side."""
+        """True if it is two adjacent folded runs."""
         return len(self.folded) == len(self.axes) == 2
 
-    def ranks(self, shape: Sequence[int]) -> bool:
-        """Whether `shape` has a rank that the pattern takes."""
-        fixed = len(self.axes) - len(self.folded)
-        return len(shape) >= fixed if self.folded else len(shape) == fixed
-
     def learn(self, shape: Sequence[int], into: Solution) -> None:
-        """Add to a solution what `shape` says; what it already knows stays."""
+        """Add the sizes of `shape` to a solution; its values so far stay."""
         runs = self._runs(shape, into.split, into.folds)
         if runs is None:
             return
@@ -136,10 +131,10 @@ class Pattern:
         return tuple(out)
 
     def _runs(self, shape: Sequence[int], split: int | None, folded: Mapping[str, tuple[int, ...]]) -> list[int] | None:
-        """How many axes of `shape` each axis of the pattern takes, None if it does not match.
+        """Return the number of axes of `shape` for each axis of the pattern; None if it does not match.
 
-        Of two runs side by side the second one takes as many axes as another tensor says, else the last one.
-        An axis that must be a multiple, as 2*N, and is none takes those after it too where their product is one.
+        The second of two adjacent runs takes the number of axes that another tensor gives, else the last axis. An axis
+        such as 2*N whose size is not a multiple of 2 takes the axes after it too, if their product is a multiple.
         """
         folds, rank = len(self.folded), len(shape)
         spare = rank - (len(self.axes) - folds)
@@ -154,8 +149,8 @@ class Pattern:
             return None
         before = split % rank
         multiple = next(axis.divisor() for axis in self.axes if isinstance(axis, Size))
-        whole = shape[before] % multiple and not math.prod(shape[before:]) % multiple
-        return [before, rank - before, 0] if whole else [before, 1, rank - 1 - before]
+        joined = shape[before] % multiple and not math.prod(shape[before:]) % multiple
+        return [before, rank - before, 0] if joined else [before, 1, rank - 1 - before]
 
 
 def _axis(word: str, names: Mapping[str, Size]) -> Size | str:

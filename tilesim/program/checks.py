@@ -13,7 +13,7 @@ from tilesim.program.signatures import Shape, ShapeError
 from tilesim.program.sizes import Size
 
 SPLITS = ("block_balanced", "block", "block_floor", "cyclic")
-"""How a loop can be shared out over cores."""
+"""The ways to split a loop over cores."""
 
 
 def check_number(what: str, value: object, least: int, where: str) -> None:
