@@ -222,7 +222,7 @@ def test_pipe_times_of_one_operator_with_what_lies_beside_them(tilesim, tmp_path
     told = answered(tilesim(*words[:2], "x=2048x2048", "--op", "sigmoid", *words[2:]))
     assert "1 of 1 call compared, 40.5 of 40.5 us" in told
     assert "7.40 / " in told
-    assert "with --op" in refused(tilesim(*words[:2], "x=2048x2048", *words[2:]))
+    assert "--op NAME" in refused(tilesim(*words[:2], "x=2048x2048", *words[2:]))
 
 
 def test_rows_without_a_time_are_told(tilesim, tmp_path):
