@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from tilesim.chip.chip import Chip
 from tilesim.errors import BadOperator
+from tilesim.operators.operator import Argument, Operator
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
 from tilesim.program.buffers import Buffer, Tensor
@@ -158,6 +159,9 @@ def planned(made: Kernel, chip: Chip, prices: Prices, sizes: Mapping[str, int] |
         one.__dict__["rates"] = Rates()
         one.__dict__["scheduler"] = Scheduler(phase, prices)
         phases.append(one)
-    operator = SimpleNamespace(tiling=None, name=made.name, runs_as=lambda _: False)
+    operator = Operator(
+        name=made.name, api="", about="", lead="x", dims=(), tensors=(Argument("x", "1"),), dtype="float32",
+        dtypes={chip.family: ("float32",)}, kernel=lambda _: None,
+    )  # fmt: skip
     call = SimpleNamespace(env=dict(sizes or {}), options={}, operator=operator)
     return Plan(SimpleNamespace(call=call, on=chip), made, known, tuple(phases))
