@@ -316,7 +316,8 @@ NEAR: Mapping[str, Sequence[str]] = {
         "test_manual_tiles", "test_hand_tiles", "test_vendor_tiling", "test_sizes_refused", "test_invariants",
     ),
     "planning": (
-        "test_vendor_tiling", "test_manual_tiles", "test_hand_tiles", "test_search", "test_timeline", "test_invariants",
+        "test_vendor_tiling", "test_manual_tiles", "test_hand_tiles", "test_cube_tiling", "test_search", "test_timeline",
+        "test_invariants",
     ),
     "interpreter": (
         "test_memory", "test_access", "test_bounds", "test_broadcast", "test_operands", "test_golden_gradients",
