@@ -314,7 +314,7 @@ NEAR: Mapping[str, Sequence[str]] = {
         "test_schedule", "test_access", "test_bounds", "test_counts", "test_timeline", "test_copies", "test_broadcast",
         "test_operands", "test_vendor_tiling", "test_invariants",
     ),
-    "schedule": ("test_schedule", "test_timeline", "test_trace", "test_validate", "test_invariants"),
+    "schedule": ("test_schedule", "test_cost", "test_timeline", "test_trace", "test_validate", "test_invariants"),
     "cost": ("test_cost", "test_copies", "test_bypass", "test_timeline", "test_schedule", "test_validate"),
     "bandwidth": (
         "test_cache_reuse", "test_reuse", "test_bypass", "test_copies", "test_cost", "test_timeline", "test_validate",
