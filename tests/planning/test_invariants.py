@@ -314,6 +314,16 @@ def test_values_repeat_whatever_the_threads(name, chip, dtype, sizes):
             assert bits(executed(one, inputs, threads=threads)) == expected
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("rows", "columns"), [(33, 40), (40, 33), (17, 17)])
+def test_a_product_does_not_depend_on_a_tile_of_one_row_or_column(rows, columns, dtype):
+    sizes = {"x1": (rows, 300), "x2": (300, columns)}
+    one = planned("matmul", "ascend910b1", dtype, sizes, tiles={"m": 64, "n": 64})
+    inputs = made_up(one)
+    tails = planned("matmul", "ascend910b1", dtype, sizes, tiles={"m": 16, "n": 16})
+    assert bits(executed(tails, inputs)) == bits(executed(one, inputs))
+
+
 @pytest.mark.parametrize("chip", ["ascend950pr", "ascend910b1"])
 def test_large_products_repeat_whatever_the_threads(chip):
     sizes = {"B": 1, "S": 130, "C": 2, "H": 512, "R": 128}
