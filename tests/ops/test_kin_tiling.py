@@ -13,7 +13,9 @@ from tests.trials import trials
 from tilesim.chip.loading import load_chip
 from tilesim.execution.aclnn import get_workspace_size, parameters_of
 from tilesim.feasibility.verdict import check
+from tilesim.operators.binding import bind, in_words
 from tilesim.operators.shapes import TensorSpec
+from tilesim.ops import load_operator
 from tilesim.planning.plan import plan
 from tilesim.program.dtypes import itemsize
 
@@ -411,3 +413,9 @@ def test_calls_of_the_vendor_have_its_parameters():
     for chip, approximate in itertools.product(("ascend950pr", "ascend910b1"), (0, 1, 2)):
         status, *_ = get_workspace_size("aclnnGeGluBackward", half, whole, half, -1, approximate, whole, chip=chip)
         assert status.code == (161002 if approximate > 1 else 0)
+
+
+def test_words_tell_the_axes_and_the_dtype_of_gamma():
+    given = {"x": TensorSpec((50, 7, 33), "float16"), "gamma": TensorSpec((7, 33), "float32")}
+    assert in_words(bind(load_operator(NORM), given)) == "x=50x7x33 gamma=7x33:float32"
+    assert in_words(bind(load_operator(NORM), {"x": (4, 33)})) == "x=4x33"

@@ -110,12 +110,19 @@ def in_words(call: Call) -> str:
         others = [(n, spec) for n, spec in call.specs.items() if op.patterns[n].spread and spec is not None]
         tensors = [(op.lead, lead), *((n, spec) for n, spec in others if spec.shape != lead.shape)]
         words = [f"{n}={shape_text(spec.shape)}" for n, spec in tensors]
+        words += [_beside(spec, call.dtype, t) for t in op.tensors if t.others and (spec := call.spec(t.name))]
         words += [f"{op.split}={call.attributes[op.split]}"] if op.split in call.attributes else []
     default = {option.name: option.default for option in op.options}
     partly = {o for o, on in call.options.items() if not on and not all(call.is_null(t.name) for t in op.members(o))}
     words += [f"{o}={str(on).lower()}" for o, on in call.options.items() if on != default[o] and o not in partly]
     words += [f"{t.name}=none" for t in op.tensors if call.is_null(t.name) and (not t.option or t.option in partly)]
-    return " ".join(words)
+    return " ".join(word for word in words if word)
+
+
+def _beside(spec: TensorSpec, dtype: str, argument: Argument) -> str:
+    """The word for a tensor that may have another dtype than the call, "" where its shape and dtype follow anyway."""
+    kind = f":{spec.dtype}" if spec.dtype != dtype else ""
+    return f"{argument.name}={shape_text(spec.shape)}{kind}" if kind or len(spec.shape) > 1 else ""
 
 
 class _Reader:

@@ -38,6 +38,7 @@ from tilesim.operators import (
     rank,
     result,
     shape,
+    sizes_exist,
 )
 from tilesim.ops import _strips
 from tilesim.ops._strips import (
@@ -315,6 +316,7 @@ swi_glu_grad = Operator(
         dtype_same("yGrad", "x"),
         dtype_same("xGrad", "x"),
         rank("x", 1, 8),
+        sizes_exist("x"),
         axis_exists("dim", "x", status=TILING_ERROR, tiling=(2, "dim")),
         on_950(axis_even("dim", "x", "x", status=TILING_ERROR, tiling=(3, "shapes"))),
         halves("x", "x", 4),
