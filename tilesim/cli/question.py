@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from tilesim.cli.console import note
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class ChipQuestion:
 
     def load_chip(self) -> Chip:
         """Return the chip of --chip, --set and --chips. Raises BadInput."""
-        return chip_of(self.chip, self.changes, self.chips)
+        return noted(chip_of(self.chip, self.changes, self.chips))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,13 +249,20 @@ def chip_of(name: str | None, changes: Sequence[str] | None, chips: Path | None)
     return chip.override(pairs) if pairs else chip
 
 
+def noted(chip: Chip) -> Chip:
+    """Return the chip after its notes, such as the part that an alias stands for, on stderr."""
+    for text in chip.notes:
+        note(f"note: {text}")
+    return chip
+
+
 def chips_of(
     names: Sequence[str] | None, changes: Sequence[str] | None, chips: Path | None, problems: Problems
 ) -> list[Chip]:
     """Return the chips of several names, without those that have problems."""
     given: Sequence[str | None] = names or [None]
     loaded = [problems.result_of(functools.partial(chip_of, name, changes, chips)) for name in given]
-    return [chip for chip in loaded if chip is not None]
+    return [noted(chip) for chip in loaded if chip is not None]
 
 
 def directory_of(chips: Path | None) -> Path | None:
