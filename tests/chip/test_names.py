@@ -125,3 +125,13 @@ def test_the_screen_and_json_say_what_an_alias_stands_for(run):
     assert any(
         text.startswith("ascend910_9382 has the other parameters of ascend910_9391: ") for text in answer["notes"]
     )
+
+
+@pytest.mark.parametrize("name", ["957b", "957c", "9571", "9579"])
+def test_a_950_of_28_cube_cores_has_the_figures_of_its_platform_file(name):
+    (chip,) = {load_chip(spelling) for spelling in (*spellings(f"950PR_{name}"), name)}
+    assert (chip.name, chip.cores.cube, chip.cores.vector) == ("ascend950pr_957b", 28, 56)
+    assert (chip.memory.gm.size_bytes, chip.memory.l2.size_bytes) == (120259084288, 117440512)
+    assert bool(chip.notes) == (name != "957b")
+    assert all("no public parameters" in note for note in chip.notes)
+    assert chip.name in {member.name for member in load_chips("950")}

@@ -90,7 +90,7 @@ def load_chips(source: str | Path, *, directory: str | Path | None = None) -> tu
     if text.lower() in files:
         return (_from_toml(files[text.lower()]),)
     word = _designation(text)
-    named = {_designation(name): name for name in files}
+    named = {name.rpartition("_")[2]: name for name in files} | {_designation(name): name for name in files}
     if word in named:
         return (_from_toml(files[named[word]]),)
     chips = [_from_toml(path) for path in files.values()]
