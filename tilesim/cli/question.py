@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from tilesim.cli.console import note
 from tilesim.errors import BadInput
@@ -70,6 +71,19 @@ chips_of_every_command: ContextVar[Path | None] = ContextVar("chips_of_every_com
 """Directory that was given before the command's name."""
 
 
+class Command(TyperCommand):
+    """Command whose options of one value are given once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command line. Raises BadInput for an option that is given twice."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        once = [p for p in order if p.param_type_name == "option" and not (p.multiple or getattr(p, "is_flag", False))]
+        twice = dict.fromkeys(p.opts[0] for p in once if once.count(p) > 1)
+        if twice:
+            raise BadInput(ctx.command_path, [f"{name} is given more than once" for name in twice])
+        return super().parse_args(ctx, args)
+
+
 class App(typer.Typer):
     """Command or group of commands whose functions may take questions."""
 
@@ -79,7 +93,7 @@ class App(typer.Typer):
 
     def command(self, name: str | None = None, *, example: str, **settings: Any) -> Callable[[T], T]:  # type: ignore[override]
         """Register a function, with the fields of a question in place of the question."""
-        register = super().command(name, epilog=f"Example: {example}", **settings)
+        register = super().command(name, cls=Command, epilog=f"Example: {example}", **settings)
 
         def registered(function: T) -> T:
             register(expanded(function))
