@@ -42,7 +42,11 @@ def bad_copy(directory: Path, key: str, value: object, *, rename: str | None = N
 
 def write(table: dict[str, object], prefix: str, lines: list[str]) -> None:
     """TOML of plain values first, then of tables."""
-    lines += [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    lines += [
+        f"{key if '.' not in key else json.dumps(key)} = {json.dumps(value)}"
+        for key, value in table.items()
+        if not isinstance(value, dict)
+    ]
     for key, value in table.items():
         if isinstance(value, dict):
             lines.append(f"[{prefix}{key}]")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from tilesim.arguments import checked
 from tilesim.chip.parameters import number_meant, toml_value
 from tilesim.chip.tables import (
+    Alias,
     ChipTable,
     Clock,
     Copies,
@@ -84,8 +86,23 @@ class Chip(Frozen):
     """The system's part of a workspace."""
     kernels: dict[str, KernelTime] = Field(default_factory=dict)
     """The vendor library's kernels that have been timed, by operator."""
+    aliases: dict[str, Alias] = Field(default_factory=dict, alias="alias")
+    """Other parts with these parameters, by name in lower case; the tables are called `alias.NAME`."""
 
     _overridden: dict[str, int | float] = PrivateAttr(default_factory=dict)
+    _notes: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _aliases_have_known_keys(self) -> Self:
+        unknown = [
+            f"{name}: {self._no_key(k)}"
+            for name, alias in self.aliases.items()
+            for k in alias.parameters
+            if k not in self.values
+        ]
+        if unknown:
+            raise ValueError("; ".join(unknown))
+        return self
 
     def __hash__(self) -> int:
         """Return the hash of the fields in which most chips differ."""
@@ -95,6 +112,11 @@ class Chip(Frozen):
     def overridden(self) -> dict[str, int | float]:
         """The parameters that `override` changed, with their values in the chip file."""
         return dict(self._overridden)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the caller's name and changes imply: the part that an alias stands for."""
+        return self._notes
 
     @functools.cached_property
     def values(self) -> Mapping[str, int | float]:
@@ -172,7 +194,30 @@ class Chip(Frozen):
             raise BadChip(self.name, problems)
         before = {key: self._overridden.get(key, values[key]) for key in changes}
         changed._overridden.update(self._overridden | before)  # noqa: SLF001 - a copy of this chip
+        changed._notes = self._notes  # noqa: SLF001
         return changed
+
+    def part(self, name: str) -> Chip:
+        """Return the part that the alias `name` of this chip stands for. Raises BadChip.
+
+        A part with parameters of its own is a chip of its own name; any other is this chip, with a note.
+        """
+        alias = self.aliases[name]
+        text = "; ".join(filter(None, (alias.source, alias.note)))
+        if not alias.parameters:
+            chip = self.model_copy()
+            chip._notes = (f"{name} is computed as {self.name}: {text}",)  # noqa: SLF001 - a copy of this chip
+            return chip
+        changed = self.override(alias.parameters)
+        data = changed.model_dump(by_alias=True) | {"name": name, "soc": alias.soc, "alias": {}}
+        for title in dict.fromkeys(key.rpartition(".")[0] for key in alias.parameters):
+            table = data
+            for word in title.split("."):
+                table = table[word]
+            table |= {"source": f"{alias.source}; other keys: {table['source']}", "note": alias.note}
+        chip = Chip.model_validate(data)
+        chip._notes = (f"{name} has the other parameters of {self.name}: {text}",)  # noqa: SLF001
+        return chip
 
     @checked
     def diff(self, other: Chip) -> dict[str, tuple[int | float | None, int | float | None]]:
@@ -195,6 +240,14 @@ class Chip(Frozen):
             lines += [
                 f"{key} = {toml_value(value)}" for key in ChipTable.model_fields if (value := getattr(table, key))
             ]
+        for name, alias in self.aliases.items():
+            lines += ["", f"[alias.{name}]"]
+            lines += [f"{key} = {toml_value(getattr(alias, key))}" for key in ("soc", "source")]
+            if alias.note:
+                lines.append(f"note = {toml_value(alias.note)}")
+            if alias.parameters:
+                pairs = ", ".join(f'"{key}" = {toml_value(value)}' for key, value in alias.parameters.items())
+                lines.append(f"parameters = {{ {pairs} }}")
         return "\n".join(lines) + "\n"
 
     def _no_key(self, key: str) -> str:

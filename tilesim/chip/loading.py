@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from itertools import takewhile
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.platform_ini import PlatformFile, read_platform
+from tilesim.chip.tables import FAMILY_NAMES
 from tilesim.errors import BadChip, did_you_mean
 from tilesim.files import read_text
 from tilesim.pydantic_errors import problems_of
@@ -55,24 +57,79 @@ class Imported:
 def load_chip(source: str | Path, *, directory: str | Path | None = None) -> Chip:
     """Return the chip that `source` names: a name, the path of a `.toml`, or the path of a CANN platform_config `.ini`.
 
-    A name is searched in `directory`, in the directories of TILESIM_CHIPS, then among the shipped chips; letter case
-    does not matter.
+    A name is searched in `directory`, in the directories of TILESIM_CHIPS, then among the shipped chips, as the name of
+    a file, an alias in a file, and a family that has one member; letter case and "ascend" in front do not matter.
 
-    >>> load_chip("Ascend910B3").cores.vector
-    40
+    >>> load_chip("Ascend910B3").cores.vector, load_chip("910_9381").clock.cube_hz
+    (40, 1800000000)
+
+    Raises BadChip, with all problems at once.
+    """
+    chips = load_chips(source, directory=directory)
+    if len(chips) > 1:
+        names = ", ".join(chip.name for chip in chips)
+        raise BadChip("chip", [f"{str(source)!r} is a family of {len(chips)} chips, one is needed: {names}"])
+    return chips[0]
+
+
+@checked
+def load_chips(source: str | Path, *, directory: str | Path | None = None) -> tuple[Chip, ...]:
+    """Return the chip that `source` names, as `load_chip` does, or every member of the family that it names.
+
+    >>> [chip.name for chip in load_chips("310P")]
+    ['ascend310p3', 'ascend310p1']
 
     Raises BadChip, with all problems at once.
     """
     text = str(source)
     if text.lower().endswith(".ini"):
-        return import_chip(text, directory=directory).chip
+        return (import_chip(text, directory=directory).chip,)
     if isinstance(source, Path) or text.lower().endswith(".toml") or os.sep in text:
-        return _from_toml(Path(source))
-    known = _files(directory)
-    if text.lower() not in known:
-        names = ", ".join(sorted(known))
-        raise BadChip("chip", [f"{text!r} is not a chip;{did_you_mean(text, known)} there are: {names}"])
-    return _from_toml(known[text.lower()])
+        return (_from_toml(Path(source)),)
+    files = _files(directory)
+    if text.lower() in files:
+        return (_from_toml(files[text.lower()]),)
+    word = _designation(text)
+    named = {name.rpartition("_")[2]: name for name in files} | {_designation(name): name for name in files}
+    if word in named:
+        return (_from_toml(files[named[word]]),)
+    chips = [_from_toml(path) for path in files.values()]
+    for chip in chips:
+        for alias in chip.aliases:
+            if word in (_designation(alias), alias.rpartition("_")[2]):
+                return (chip.part(alias),)
+    family = FAMILY_NAMES.get(f"ascend{word}", word)
+    members = [chip for chip in chips if chip.family == family and chip.name in chips_shipped()]
+    if members:
+        parts = [chip.part(name) for chip in members for name in chip.aliases if _is_sibling(chip, name)]
+        return (*members, *parts)
+    names = [*files, *(alias for chip in chips for alias in chip.aliases), *FAMILY_NAMES]
+    alike = [name for name in names if _model(name) == _model(text)]
+    hint = did_you_mean(text, alike)
+    raise BadChip("chip", [f"{text!r} is not a chip;{hint} there are: {', '.join(sorted(files))}"])
+
+
+def _is_sibling(chip: Chip, alias: str) -> bool:
+    """Return True if an alias is a part of its own, of the same number as the chip: 910_5591 is no 950."""
+    return bool(chip.aliases[alias].parameters) and _designation(alias)[:3] == _designation(chip.name)[:3]
+
+
+def _designation(name: str) -> str:
+    """Return the name of a part or family in lower case, without the vendor's word."""
+    return name.lower().removeprefix("ascend").strip(" -_")
+
+
+def _model(name: str) -> tuple[str, str]:
+    """Return the family whose parts have such names and the model in the name; a hint never leads from one to another.
+
+    >>> _model("ascend910b33"), _model("ascend910c"), _model("mine")
+    (('a2', '910b'), ('a3', '910c'), ('', ''))
+    """
+    word = _designation(name)
+    number = re.search(r"\d{3}[a-z]?|\ba\d+", word)
+    model = number.group() if number else ""
+    known = word[number.start() :] if number else word
+    return next((family for start, family in FAMILY_NAMES.items() if f"ascend{known}".startswith(start)), ""), model
 
 
 def import_chip(path: str | Path, *, like: str = "", directory: str | Path | None = None) -> Imported:
@@ -94,7 +151,10 @@ def import_chip(path: str | Path, *, like: str = "", directory: str | Path | Non
         name = key.rpartition(".")[0]
         if tables[name].status in ("platform", "guess"):
             figures |= {key: rate, f"{name}.bytes_per_cycle": rate}
-    data = base.model_dump(by_alias=True, exclude={"kernels"}) | {"name": given.soc.lower(), "soc": given.soc}
+    data = base.model_dump(by_alias=True, exclude={"kernels", "aliases"}) | {
+        "name": given.soc.lower(),
+        "soc": given.soc,
+    }
     for name, table in tables.items():
         in_file = {key: figures[f"{name}.{key}"] for key in table.figures() if f"{name}.{key}" in figures}
         missing = tuple(key for key in table.figures() if key not in in_file)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
+from tilesim.chip.tables import FAMILY_NAMES
+
 _MHZ: Final = 1_000_000
 
 _SIZES: Final[dict[str, tuple[str, ...]]] = {
@@ -30,18 +32,6 @@ _NOMINAL: Final[dict[str, tuple[str, ...]]] = {
     "copy.l1_l0b.peak_bytes_per_cycle": ("AICoreMemoryRates.l1_to_l0_b_rate",),
 }
 """Nominal rates, which no kernel reaches: they count only for a family without measurements."""
-
-_FAMILIES: Final[dict[str, str]] = {
-    "ascend950": "950",
-    "ascend910_95": "950",
-    "ascend910_55": "950",
-    "ascend910_93": "a3",
-    "ascend910b": "a2",
-    "ascend910": "training",
-    "ascend310b": "inference-200i",
-    "ascend310p": "inference",
-}
-"""Start of a part's short name to its family; the first that matches counts."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +96,7 @@ def read_platform(text: str, file: str) -> PlatformFile:
         soc=soc,
         short_soc=short_soc,
         named=bool(values.get("version.soc_version") or values.get("version.short_soc_version")),
-        family=next((family for start, family in _FAMILIES.items() if short_soc.lower().startswith(start)), None),
+        family=next((family for start, family in FAMILY_NAMES.items() if short_soc.lower().startswith(start)), None),
         figures={key: value for key, value in figures.items() if value is not None},
         nominal={key: value for key, value in nominal.items() if value is not None},
         problems=tuple(dict.fromkeys(problems)),

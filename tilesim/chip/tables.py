@@ -42,6 +42,22 @@ Status = Literal["datasheet", "measured", "fitted", "guess", "platform"]
 Family = Literal["950", "a3", "a2", "inference-200i", "inference", "training"]
 """Families of parts that run the same kernels."""
 
+FAMILY_NAMES: Final[dict[str, Family]] = {
+    "ascend950": "950",
+    "ascend910_95": "950",
+    "ascend910_55": "950",
+    "ascenda5": "950",
+    "ascend910_93": "a3",
+    "ascend910c": "a3",
+    "ascenda3": "a3",
+    "ascend910b": "a2",
+    "ascenda2": "a2",
+    "ascend310b": "inference-200i",
+    "ascend310p": "inference",
+    "ascend910": "training",
+}
+"""Name of a family, with which the names of its parts begin, to the family; the first that matches counts."""
+
 COST_CLASSES: Final[tuple[str, ...]] = (
     "move",
     "unary",
@@ -103,6 +119,19 @@ class ChipTable(Frozen):
         """Return the parameters of this table that are not amounts, each with the reason."""
         marks = ((key, mark) for key, field in cls.model_fields.items() for mark in field.metadata)
         return {key: mark.reason for key, mark in marks if isinstance(mark, Fixed)}
+
+
+class Alias(Frozen):
+    """Another part that is computed with the parameters of a chip file, but for those it states."""
+
+    soc: Text
+    """The vendor's name of the part."""
+    source: Text
+    """Source of its parameters, or the reason why it has none."""
+    note: str = ""
+    """Further facts."""
+    parameters: dict[str, int | float] = Field(default_factory=dict)
+    """Parameters in which it differs, by dotted key; without any, it is computed as the chip of the file."""
 
 
 class Cores(ChipTable):
@@ -416,4 +445,4 @@ def tables_in(model: Frozen, prefix: str = "") -> Iterator[tuple[str, ChipTable]
         elif isinstance(value, Frozen):
             yield from tables_in(value, f"{key}.")
         elif isinstance(value, dict):
-            yield from ((f"{key}.{inner}", table) for inner, table in value.items())
+            yield from ((f"{key}.{inner}", table) for inner, table in value.items() if isinstance(table, ChipTable))

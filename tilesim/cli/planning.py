@@ -8,7 +8,7 @@ from typing import Any
 
 from tilesim.cli.console import note, percent
 from tilesim.cli.group import EXIT_NO, EXIT_YES
-from tilesim.cli.question import PlanQuestion
+from tilesim.cli.question import PlanQuestion, noted
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import TilesimError
 from tilesim.feasibility.verdict import verdict_of
@@ -32,6 +32,7 @@ def plan_answer(question: PlanQuestion, given: Mapping[str, Any] | None = None, 
     call that does not fit, the plan is the vendor's; the exit code is that of the verdict.
     """
     call, chip = question.call_and_chip(given)
+    noted(chip)
     sizes = question.tile_sizes()
     with refusals_answered(as_json=as_json):
         plan = plan_of(verdict_of(call, chip), sizes)

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
+from tilesim.cli.console import note
 from tilesim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -69,6 +71,19 @@ chips_of_every_command: ContextVar[Path | None] = ContextVar("chips_of_every_com
 """Directory that was given before the command's name."""
 
 
+class Command(TyperCommand):
+    """Command whose options of one value are given once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command line. Raises BadInput for an option that is given twice."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        once = [p for p in order if p.param_type_name == "option" and not (p.multiple or getattr(p, "is_flag", False))]
+        twice = dict.fromkeys(p.opts[0] for p in once if once.count(p) > 1)
+        if twice:
+            raise BadInput(ctx.command_path, [f"{name} is given more than once" for name in twice])
+        return super().parse_args(ctx, args)
+
+
 class App(typer.Typer):
     """Command or group of commands whose functions may take questions."""
 
@@ -78,7 +93,7 @@ class App(typer.Typer):
 
     def command(self, name: str | None = None, *, example: str, **settings: Any) -> Callable[[T], T]:  # type: ignore[override]
         """Register a function, with the fields of a question in place of the question."""
-        register = super().command(name, epilog=f"Example: {example}", **settings)
+        register = super().command(name, cls=Command, epilog=f"Example: {example}", **settings)
 
         def registered(function: T) -> T:
             register(expanded(function))
@@ -151,7 +166,7 @@ class ChipQuestion:
 
     def load_chip(self) -> Chip:
         """Return the chip of --chip, --set and --chips. Raises BadInput."""
-        return chip_of(self.chip, self.changes, self.chips)
+        return noted(chip_of(self.chip, self.changes, self.chips))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,13 +263,20 @@ def chip_of(name: str | None, changes: Sequence[str] | None, chips: Path | None)
     return chip.override(pairs) if pairs else chip
 
 
+def noted(chip: Chip) -> Chip:
+    """Return the chip after its notes, such as the part that an alias stands for, on stderr."""
+    for text in chip.notes:
+        note(f"note: {text}")
+    return chip
+
+
 def chips_of(
     names: Sequence[str] | None, changes: Sequence[str] | None, chips: Path | None, problems: Problems
 ) -> list[Chip]:
     """Return the chips of several names, without those that have problems."""
     given: Sequence[str | None] = names or [None]
     loaded = [problems.result_of(functools.partial(chip_of, name, changes, chips)) for name in given]
-    return [chip for chip in loaded if chip is not None]
+    return [noted(chip) for chip in loaded if chip is not None]
 
 
 def directory_of(chips: Path | None) -> Path | None:

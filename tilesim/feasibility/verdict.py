@@ -94,12 +94,12 @@ class Verdict(Shown):
 
     @functools.cached_property
     def notes(self) -> tuple[str, ...]:
-        """The note, the proofs of sizes of which no value fits, and the reserves of each memory."""
+        """The note, notes of the chip, proofs of sizes of which no value fits, reserves of each memory."""
         proven = [limit for limit in self.size_limits if limit.proof]
         scaling = [limit for limit in self.size_limits if limit.scaling_bytes]
         # A proof for a size that the full memory does not depend on misleads if another size helps.
         proofs = [limit.proof for limit in (scaling or proven[:1]) if limit.proof]
-        return tuple(note for note in (self.note, *proofs, *self._kept_back()) if note)
+        return tuple(note for note in (self.note, *self.on.notes, *proofs, *self._kept_back()) if note)
 
     def _kept_back(self) -> Iterator[str]:
         """Yield a line for each memory of which the operator reserves bytes."""

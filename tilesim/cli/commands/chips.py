@@ -12,7 +12,7 @@ from tilesim.chip.chip import Chip
 from tilesim.chip.loading import chips_found, import_chip, load_chip
 from tilesim.cli.console import TextColumn, emit, fields, heading, line, note, raw, several, size, table
 from tilesim.cli.group import EXIT_NO, EXIT_YES, Commands
-from tilesim.cli.question import App, AsJson, Changes, ChipsDirectory, chip_of, directory_of
+from tilesim.cli.question import App, AsJson, Changes, ChipsDirectory, chip_of, directory_of, noted
 from tilesim.errors import BadChip, BadInput
 from tilesim.files import write_text
 
@@ -93,7 +93,7 @@ def _brief(chip: Chip) -> dict[str, Any]:
 @app.command(example="tilesim chips show ascend950pr")
 def show(name: ChipArgument, changes: Changes = None, directory: ChipsDirectory = None, as_json: AsJson = False) -> int:
     """Show every parameter of a chip with its source and status."""
-    chip = chip_of(name, changes, directory)
+    chip = noted(chip_of(name, changes, directory))
     if as_json:
         emit(_brief(chip) | {"figures": [vars(figure) for figure in chip.figures()]})
         return EXIT_YES

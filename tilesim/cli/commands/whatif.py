@@ -14,7 +14,7 @@ from tilesim.analysis.solve import solve_of
 from tilesim.analysis.whatif import whatif_of
 from tilesim.cli.console import emit, line
 from tilesim.cli.group import EXIT_NO, EXIT_YES
-from tilesim.cli.question import App, AsJson, PlanQuestion
+from tilesim.cli.question import App, AsJson, PlanQuestion, noted
 from tilesim.cli.tables import AsCsv, answer_table, refuse_two_forms
 from tilesim.cli.verdict import refusals_answered
 from tilesim.errors import BadInput
@@ -86,7 +86,7 @@ def whatif(
         raise BadInput("whatif", problems)
     call, chip = replace(question, changes=None).call_and_chip()
     sizes = question.tile_sizes()
-    verdict = verdict_of(call, chip)
+    verdict = verdict_of(call, noted(chip))
     if solve is not None:
         answer = solve_of(verdict, solve, time_us, sizes)
         trust = {} if time_us is None else {"accuracy": str(known_accuracy(call, chip, sizes))}
