@@ -76,7 +76,7 @@ def test_rows_are_padded_unless_the_file_says_otherwise():
     assert needs() == 10 * 32
     assert needs(align=1) == 10 * 12
     assert needs(pitch=16) == 10 * 64
-    assert needs(memory="l0c") == 512
+    assert needs(memory="l0c") == 16 * 16 * 4
 
 
 def test_memories_are_told_apart():

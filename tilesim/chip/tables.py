@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self, TypeVar
 
@@ -57,6 +57,18 @@ FAMILY_NAMES: Final[dict[str, Family]] = {
     "ascend910": "training",
 }
 """Name of a family, with which the names of its parts begin, to the family; the first that matches counts."""
+
+FLOAT8: Final[tuple[str, ...]] = ("float8_e4m3fn", "float8_e5m2")
+"""The floats of 8 bits."""
+LACKING: Final[Mapping[Family, tuple[str, ...]]] = {
+    "950": (),
+    "a3": FLOAT8,
+    "a2": FLOAT8,
+    "inference-200i": ("bfloat16", *FLOAT8),
+    "inference": ("bfloat16", *FLOAT8),
+    "training": ("bfloat16", *FLOAT8),
+}
+"""The dtypes that no memory of a family's cores holds: bfloat16 came with arch 2201, float8 with arch 3510."""
 
 COST_CLASSES: Final[tuple[str, ...]] = (
     "move",
@@ -142,6 +154,10 @@ class Cores(ChipTable):
     cube: Count
     """Cores with a cube unit [cores]."""
 
+    def of(self, core_kind: str) -> int:
+        """The number of cores of a kind, "vector" or "cube"."""
+        return self.cube if core_kind == "cube" else self.vector
+
 
 class Clock(ChipTable):
     """Clocks of the cores."""
@@ -192,9 +208,7 @@ class OnChip(ChipTable):
 
     @model_validator(mode="after")
     def _leaves_something_visible(self) -> Self:
-        if self.reserved_bytes >= self.size_bytes:
-            message = f"reserved_bytes is {self.reserved_bytes:,}, must be less than size_bytes, {self.size_bytes:,}"
-            raise ValueError(message)
+        _refuse_without_room(self.size_bytes, self.reserved_bytes)
         return self
 
     @property
@@ -224,6 +238,8 @@ class GlobalMemory(ChipTable):
 
     size_bytes: Count
     """Capacity [bytes]."""
+    reserved_bytes: CountOrZero = 0
+    """What weights, other tensors and the system take of it [bytes]."""
     read_bytes_per_s: Amount
     """Read rate of the vector cores together while they write at least a quarter of that [bytes/s]."""
     write_bytes_per_s: Amount
@@ -234,6 +250,16 @@ class GlobalMemory(ChipTable):
     """Read rate of the cube cores together [bytes/s]."""
     miss_cycles: AmountOrZero
     """Additional wait of a copy for data that the cache does not hold [core cycles]."""
+
+    @model_validator(mode="after")
+    def _leaves_something_visible(self) -> Self:
+        _refuse_without_room(self.size_bytes, self.reserved_bytes)
+        return self
+
+    @property
+    def visible_bytes(self) -> int:
+        """What tensors and workspace of a call can use: size less what is reserved [bytes]."""
+        return self.size_bytes - self.reserved_bytes
 
 
 class SharedCache(ChipTable):
@@ -274,6 +300,10 @@ class Memory(Frozen):
     """Global memory."""
     l2: SharedCache
     """Second-level cache."""
+
+    def capacity(self, space: str) -> OnChip | GlobalMemory:
+        """The memory that `space` names, one of ON_CHIP or "gm"."""
+        return self.gm if space == "gm" else self.on_chip(space)
 
     def on_chip(self, space: str) -> OnChip:
         """Return the memory of one core that `space` names, one of ON_CHIP. Raises BadInput."""
@@ -426,6 +456,12 @@ class KernelTime(ChipTable):
 
     fixed_us: AmountOrZero
     """Time of the kernel without elements, launch included; it replaces the launch table [us]."""
+
+
+def _refuse_without_room(size_bytes: int, reserved_bytes: int) -> None:
+    """Raise ValueError for a memory that is reserved as a whole."""
+    if reserved_bytes >= size_bytes:
+        raise ValueError(f"reserved_bytes is {reserved_bytes:,}, must be less than size_bytes, {size_bytes:,}")
 
 
 def _member(owner: Frozen, table: str, name: str, names: tuple[str, ...], kind: type[_Kind]) -> _Kind:

@@ -15,6 +15,7 @@ from tilesim.feasibility.inequalities import EvaluatedInequality
 from tilesim.feasibility.limits import SizeLimit
 from tilesim.feasibility.verdict import BuffersVerdict, BufferUse, Verdict
 from tilesim.operators.binding import in_words
+from tilesim.program.isa import GLOBAL
 from tilesim.text import TIED
 
 STYLES: Final = {"fits": "bold green", "caution": "bold yellow"}
@@ -155,7 +156,8 @@ def guessed_sizes(verdict: Verdict) -> list[str]:
     used = {
         f"memory.{b.memory}.{key}"
         for b in verdict.inequalities
-        for key in ("size_bytes", "reserved_bytes", "align_bytes")
+        if b.memory != GLOBAL or b.slack_bytes < 0
+        for key in (("size_bytes",) if b.memory == GLOBAL else ("size_bytes", "reserved_bytes", "align_bytes"))
     }
     return [f.key for f in verdict.on.figures() if f.key in used and f.status == "guess"]
 

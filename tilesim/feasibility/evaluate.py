@@ -11,7 +11,7 @@ from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, in
 from tilesim.operators.calls import nonempty_call, unknown_sizes
 from tilesim.operators.operator import Call, Finding, Rule
 from tilesim.operators.rules import rules_of
-from tilesim.program.isa import SPACES
+from tilesim.program.isa import GLOBAL, SPACES
 from tilesim.program.recorder import Kernel
 
 
@@ -30,12 +30,15 @@ def finding_of(rule: Rule, call: Call, chip: Chip) -> Finding:
 
 @functools.lru_cache(maxsize=256)
 def kernel_of(call: Call, chip: Chip) -> Kernel:
-    """Return the recorded kernel of the first variant that fits at the smallest tiles, of the last if none does."""
+    """Return the recorded kernel of the first variant that fits on chip at the smallest tiles, or of the last variant.
+
+    Global memory has no say: the vendor's host code does not ask for its size.
+    """
     *preferred, last = call.operator.variants(call, chip)
     env = call.env
     for variant in preferred:
         kernel = call.operator.record(call, chip, variant)
-        if all(inequality.holds(env) for inequality in _inequalities(kernel, chip)):
+        if all(i.holds(env) for i in _inequalities(kernel, chip) if i.memory != GLOBAL):
             return kernel
     return call.operator.record(call, chip, last)
 
@@ -93,7 +96,7 @@ def fits(call: Call, chip: Chip) -> bool:
 
 def of_memories(evaluated: Iterable[EvaluatedInequality]) -> list[EvaluatedInequality]:
     """Return the inequalities of memories, without those of pools, which a kernel may fill to the last byte."""
-    memories = {memory for of_kind in SPACES.values() for memory in of_kind}
+    memories = {GLOBAL, *(memory for of_kind in SPACES.values() for memory in of_kind)}
     return [b for b in evaluated if b.memory in memories]
 
 

@@ -1,23 +1,27 @@
-"""The feasibility inequalities of a kernel, one per phase and memory, derived from its recorded buffers.
+"""The feasibility inequalities of a kernel, one per phase and memory, derived from its recorded buffers and tensors.
 
 A phase fits if the bytes of its buffers do not exceed the budget of the memory: its bytes less the static buffers and
-the reserves of the operator. Both sides are polynomials in the dims and tile sizes, derived from the program.
+the reserves of the operator. Tensors and workspace of a call share global memory. Both sides are polynomials in the
+dims and tile sizes, derived from the program.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilesim.chip.chip import Chip
-from tilesim.program.buffers import Buffer
-from tilesim.program.isa import SPACES
+from tilesim.operators.buffer_operator import ListedBuffer
+from tilesim.program.buffers import Buffer, Tensor
+from tilesim.program.isa import GLOBAL, SPACES
 from tilesim.program.recorder import Kernel, Phase, Reserve
-from tilesim.program.sizes import ZERO, Env, Size
+from tilesim.program.sizes import ZERO, Env, Size, Variable, align
 
 WORD_BYTES = 4
 """Bytes of a word: documents count the unified buffer in words of 32 bits."""
+WORKSPACE_ALIGN_BYTES = 512
+"""Alignment of tensors in the workspace [bytes]: the L2 line, and what the vendor recommends for copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,7 @@ class Inequality:
 
     phase: str
     memory: str
-    terms: tuple[tuple[Buffer, Size], ...]
+    terms: tuple[tuple[Buffer | Tensor, Size], ...]
     right: Size
     minimum: Mapping[str, int]
     """The tile sizes of the phase at their smallest, under which a shape must fit."""
@@ -58,7 +62,7 @@ class Inequality:
     def text(self) -> str:
         """The inequality at the smallest tiles in words of 32 bits, as documents write it, or in bytes."""
         left, right = self.left.substitute(self.minimum), self.right.substitute(self.minimum)
-        if all(c % WORD_BYTES == 0 for side in (left, right) for _, c in side.terms):
+        if self.memory != GLOBAL and all(c % WORD_BYTES == 0 for side in (left, right) for _, c in side.terms):
             return f"{_divided(left)} <= {_divided(right)} words"
         return f"{left} <= {right} bytes"
 
@@ -84,17 +88,50 @@ def _divided(size: Size) -> Size:
 
 
 def inequalities(kernel: Kernel, chip: Chip) -> list[Inequality]:
-    """Return every inequality of a kernel on a chip, phase by phase: those of its memories, then those of its pools."""
+    """Return every inequality of a kernel on a chip: those of the memories and pools of each phase, global memory."""
     out: list[Inequality] = []
     for phase in kernel.phases:
         minimum = {tile.name: tile.smallest for tile in phase.tiles.values()}
-        for memory in SPACES[phase.core_kind]:
+        for memory in (*SPACES[phase.core_kind], GLOBAL):
             buffers = [b for b in phase.buffers if b.space == memory and not b.pool]
-            if buffers or memory == "ub":
+            if buffers or (memory == "ub" and phase.body):
                 terms = tuple((b, b.bytes) for b in buffers)
-                out.append(Inequality(phase.name, memory, terms, budget(kernel, chip, memory), minimum))
+                available = budget(kernel, chip, memory)
+                out.append(Inequality(phase.name, memory, terms, available, minimum))
+                out += [Inequality(phase.name, memory, (term,), available, minimum) for term in _placed(buffers)]
         out += [_pool(phase, name, minimum) for name in kernel.reserves if any(b.pool == name for b in phase.buffers)]
+    tensors = _in_global_memory(kernel, chip)
+    if tensors:
+        out.append(Inequality("", GLOBAL, tensors, budget(kernel, chip, GLOBAL), {}))
     return out
+
+
+def _placed(buffers: Iterable[Buffer]) -> Iterator[tuple[Buffer, Size]]:
+    """The end of every buffer that a file places by hand, which must lie in the memory too."""
+    for buffer in buffers:
+        if isinstance(buffer, ListedBuffer) and buffer.offset is not None:
+            yield buffer, buffer.offset + buffer.bytes
+
+
+def _in_global_memory(kernel: Kernel, chip: Chip) -> tuple[tuple[Tensor, Size], ...]:
+    """The tensors of a call and its workspace, with the bytes of each, as all cores of the chip would need it.
+
+    A tensor that lies where another one does is counted once. The vendor's first call asks for the workspace as a
+    whole: the system's part, then the tensors that phases hand on, one after the other.
+    """
+    tensors = [t for name, t in kernel.tensors.items() if t is not None and name not in kernel.overwrites]
+    if not tensors:
+        return ()
+    fixed: dict[str, int] = {}
+    for phase in kernel.phases:
+        fixed[Variable(phase.name, "cores")] = chip.cores.of(phase.core_kind)
+        fixed |= {tile.name: tile.smallest for tile in phase.tiles.values()}
+    workspaces = [(t, t.bytes.substitute(fixed)) for t in kernel.workspaces.values()]
+    padded = [(t, align(size, WORKSPACE_ALIGN_BYTES)) for t, size in workspaces[:-1]] + workspaces[-1:]
+    system_bytes = Size.of(chip.workspace.system_bytes)
+    system = Tensor("system workspace", (system_bytes,), "uint8", "workspace")
+    of_system = [(system, system_bytes)] if chip.workspace.system_bytes else []
+    return (*((t, t.bytes) for t in tensors), *padded, *of_system)
 
 
 def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
@@ -106,7 +143,7 @@ def budget(kernel: Kernel, chip: Chip, memory: str) -> Size:
 
 def counted_bytes(kernel: Kernel, chip: Chip, memory: str) -> int:
     """Return the bytes of a memory that a kernel counts on: all of them, or those that the platform shows."""
-    table = chip.memory.on_chip(memory)
+    table = chip.memory.capacity(memory)
     return table.size_bytes if memory in kernel.whole_memories else table.visible_bytes
 
 

@@ -24,6 +24,7 @@ from tilesim.feasibility.evaluate import (
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality
 from tilesim.operators.buffer_operator import GRID, power_rule
 from tilesim.operators.calls import nonempty_call, resized
+from tilesim.operators.conditions import AllOf, AnyOf, Condition, Known, Not
 from tilesim.operators.operator import Call, Dimension, Rule
 from tilesim.operators.rules import rules_of
 from tilesim.program.recorder import Kernel
@@ -108,11 +109,17 @@ def largest(call: Call, chip: Chip, dim: Dimension) -> int | None:
             return False
         kernel = kernel_of(changed, chip) if exists(call, chip) else None
         if kernel not in of_kernels:  # another size may select another kernel, which has other inequalities
-            limits = limits_of(changed, chip)
-            of_kernels[kernel] = [i for i in limits if dim.name in i.left.names() | i.right.names()]
-        return all(i.holds(changed.dims) for i in of_kernels[kernel]) and obeys_all(rules, changed, chip)
+            of_kernels[kernel] = [i for i in limits_of(changed, chip) if depends(i, changed, dim)]
+        env = changed.env
+        return all(i.holds(env) for i in of_kernels[kernel]) and obeys_all(rules, changed, chip)
 
-    return greatest(holds, first_of(dim), dim.multiple_of, UNLIMITED)
+    return greatest(holds, _least(call, chip, dim, rules), dim.multiple_of, UNLIMITED)
+
+
+def depends(inequality: Inequality, call: Call, dim: Dimension) -> bool:
+    """Whether a dim, or a size that follows from dims, is in an inequality."""
+    names = inequality.left.names() | inequality.right.names()
+    return dim.name in names or not names.isdisjoint(call.env.keys() - call.dims.keys() - call.attributes.keys())
 
 
 def size_limits(call: Call, chip: Chip) -> tuple[SizeLimit, ...]:
@@ -161,7 +168,7 @@ def size_limit(call: Call, chip: Chip, dim: Dimension) -> SizeLimit:
     """Return the limits of one dim."""
     given, call = call.dims[dim.name], nonempty_call(call)
     evaluated = of_memories(evaluated_inequalities(call, chip))
-    dependent = [b for b in evaluated if dim.name in b.inequality.left.names() | b.inequality.right.names()]
+    dependent = [b for b in evaluated if depends(b.inequality, call, dim)]
     tightest = min(dependent or evaluated, key=_slack, default=None)
     top = largest(call, chip, dim)
     limited = top != UNLIMITED
@@ -176,7 +183,7 @@ def size_limit(call: Call, chip: Chip, dim: Dimension) -> SizeLimit:
         limited=limited,
         power_of_two=power,
         multiple_of=dim.multiple_of,
-        least=_least(call, chip, dim),
+        least=_least(call, chip, dim, _rules_over(call, dim)),
         memory=tightest.memory if tightest else "",
         fixed_bytes=fixed,
         scaling_bytes=tightest.left_bytes - fixed if tightest else 0,
@@ -226,9 +233,9 @@ def _passes_but_grid(call: Call, chip: Chip) -> bool:
     return obeys(call, chip, without={GRID}) and fits(call, chip)
 
 
-def _least(call: Call, chip: Chip, dim: Dimension) -> int:
-    """Return the least value of a dim that the rules allow; the first if they allow none."""
-    rules, first = _rules_over(call, dim), first_of(dim)
+def _least(call: Call, chip: Chip, dim: Dimension, rules: Sequence[Rule]) -> int:
+    """Return the least value of a dim that some rules allow; the first if they allow none."""
+    first = first_of(dim)
 
     def refused(value: int) -> bool:
         return not obeys_all(rules, resized(call, {dim.name: value}), chip)
@@ -236,8 +243,37 @@ def _least(call: Call, chip: Chip, dim: Dimension) -> int:
     if dim.power_of_two:
         powers = (1 << i for i in range(UNLIMITED.bit_length()))
         return next((power for power in powers if power >= first and not refused(power)), first)
-    last = greatest(refused, first, dim.multiple_of, UNLIMITED)
-    return first if last is None or last >= UNLIMITED else last + dim.multiple_of
+    if not refused(first):
+        return first
+    least = first
+    for term in (term for rule in rules for term in _terms(rule.condition)):
+        last = greatest(_breaks(term, call, chip, dim), first, dim.multiple_of, UNLIMITED)
+        if last is not None and last < UNLIMITED:
+            least = max(least, last + dim.multiple_of)
+    return first if refused(least) else least
+
+
+def _terms(condition: Condition) -> Iterator[Condition]:
+    """Yield the conditions that must all hold where every size is known, each a bound from one side if it can be."""
+    terms = condition.terms if isinstance(condition, AllOf | AnyOf) else ()
+    known = [term for term in terms if not (isinstance(term, Not) and isinstance(term.term, Known))]
+    if isinstance(condition, AllOf) or len(known) == 1:
+        for term in known:
+            yield from _terms(term)
+    else:
+        yield condition
+
+
+def _breaks(condition: Condition, call: Call, chip: Chip, dim: Dimension) -> Callable[[int], bool]:
+    """Return whether a value of a dim breaks a condition, as a function of the value."""
+
+    def broken(value: int) -> bool:
+        try:
+            return not condition.holds(resized(call, {dim.name: value}).facts(chip))
+        except (BadInput, ZeroDivisionError):
+            return True
+
+    return broken
 
 
 def _bytes_without(inequality: Inequality, env: Env, name: str, first: int) -> int:

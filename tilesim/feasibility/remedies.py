@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -17,10 +19,13 @@ from tilesim.operators.calls import nonempty_call, resized, retensored
 from tilesim.operators.operator import Call, Dimension, Finding
 from tilesim.operators.rules import rules_of
 from tilesim.operators.shapes import TensorSpec
+from tilesim.program.isa import GLOBAL
 from tilesim.program.units import BLOCK_BYTES
 
 MOST_BYTES: Final = 2**24
-"""Largest size of a memory that the search for a remedy tries [bytes]."""
+"""Largest size of a memory of one core that the search for a remedy tries [bytes]."""
+MOST_GLOBAL_BYTES: Final = 2**50
+"""Largest size of global memory that the search tries [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ def remedies(call: Call, chip: Chip, broken: Sequence[Finding], failing: Sequenc
         *_tensors(call, chip, broken),
         *_options(call, chip, broken),
         *_dims(call, chip, broken, failing),
+        *_products(call, chip, failing),
         *_two_sizes(call, chip),
         *_single_slots(call, chip, failing),
         *_chips(call, chip),
@@ -86,6 +92,25 @@ def _dims(
         yield Remedy(", ".join(f"{name} = {value}" for name, value in changed.items()), changed)
 
 
+def _products(call: Call, chip: Chip, failing: Sequence[EvaluatedInequality]) -> Iterator[Remedy]:
+    """The largest product of two dims, such as the tokens B*S, where global memory depends on the product alone."""
+    short = [b for b in failing if b.memory == GLOBAL]
+    if not short or len(call.dims) < len(call.operator.dims):
+        return
+    whole = nonempty_call(call)
+    for first, second in itertools.combinations(call.operator.dims, 2):
+        sizes = (whole.dims[first.name], whole.dims[second.name])
+        product = math.prod(sizes)
+        same = [{first.name: a, second.name: b} for a, b in ((1, product), (product, 1))]
+        needed = [b.inequality.left_bytes(resized(whole, change).env) for b in short for change in same]
+        if 1 in sizes or needed != [b.left_bytes for b in short for _ in same]:
+            continue
+        top = size_limit(resized(whole, {first.name: 1}), chip, second).largest
+        if top and passes(resized(call, {first.name: 1, second.name: top}), chip):
+            text = f"{first.name}*{second.name} = {top}, the largest product: {first.name} = 1, {second.name} = {top}"
+            yield Remedy(text, {first.name: 1, second.name: top})
+
+
 def _legal_values(call: Call, chip: Chip, dim: Dimension) -> list[int]:
     """Return the values of a dim next to the given one, below and above, that its limits allow."""
     limit = size_limit(call, chip, dim)
@@ -118,7 +143,10 @@ def _bound_text(call: Call, chip: Chip, dim: Dimension, value: int) -> str:
 def _partners(call: Call, chip: Chip, name: str) -> str:
     """Return the other dims that the limit of a dim depends on, with their values."""
     with_it = {n for rule in rules_of(call.operator) if name in rule.over for n in rule.over}
+    of_global = size_limit(call, chip, call.operator.dimensions[name]).memory == GLOBAL
     for inequality in limits_of(nonempty_call(call), chip):
+        if (inequality.memory == GLOBAL) != of_global:
+            continue
         names = inequality.left.names() | inequality.right.names()
         with_it |= names if name in names else set()
     return ", ".join(f"{n} = {v}" for n, v in call.dims.items() if n in with_it and n != name)
@@ -175,8 +203,8 @@ def _larger_memory(
     if len(short) > 1:
         return
     ((memory, missing),) = short.items()
-    key = f"memory.{memory}.size_bytes"
-    size = chip.memory.on_chip(memory).size_bytes
+    key, most = f"memory.{memory}.size_bytes", MOST_GLOBAL_BYTES if memory == GLOBAL else MOST_BYTES
+    size = chip.memory.capacity(memory).size_bytes
 
     def enough(size_bytes: int) -> bool:
         try:
@@ -187,9 +215,9 @@ def _larger_memory(
     guess = size + -(-missing // BLOCK_BYTES) * BLOCK_BYTES
     if not (missing and enough(guess) and not enough(guess - BLOCK_BYTES)):
         start = -(-size // BLOCK_BYTES) * BLOCK_BYTES
-        if not enough(MOST_BYTES):
+        if not enough(most):
             return
-        last = greatest(lambda s: not enough(s), start, BLOCK_BYTES, MOST_BYTES)
+        last = greatest(lambda s: not enough(s), start, BLOCK_BYTES, most)
         guess = start if last is None else last + BLOCK_BYTES
     if enough(guess):
         yield Remedy(f"{key} = {guess}, {guess - size:,} B more", override={key: guess})

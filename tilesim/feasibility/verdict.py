@@ -12,6 +12,7 @@ from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput, DoesNotFit, Refused, TilesimError, Unsupported
+from tilesim.feasibility.alignment import padding_bytes, unaligned
 from tilesim.feasibility.evaluate import evaluated_inequalities, findings, kernel_of, limits_of, of_memories
 from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality, counted_bytes, reserves_of
 from tilesim.feasibility.limits import SizeLimit, size_limits
@@ -19,20 +20,25 @@ from tilesim.feasibility.remedies import Remedy, remedies
 from tilesim.late_binding import Shown
 from tilesim.operators.binding import Given, bind, parse
 from tilesim.operators.buffer_file import BufferFile, load_buffers
-from tilesim.operators.buffer_operator import BufferOperator, buffer_operator
+from tilesim.operators.buffer_operator import FIXED, BufferOperator, ListedBuffer, buffer_operator
 from tilesim.operators.calls import nonempty_call, unknown_sizes
 from tilesim.operators.operator import Call, Finding, Operator
 from tilesim.operators.status import SUCCESS, Status
 from tilesim.ops import load_operator
-from tilesim.program.buffers import Buffer
+from tilesim.program.buffers import Buffer, Tensor
+from tilesim.program.isa import GLOBAL
 from tilesim.program.recorder import Kernel
 from tilesim.program.signatures import text
+from tilesim.program.sizes import Size
 
 CULPRIT_BUFFERS: Final = 3
 """Number of buffers that the culprit names."""
 
 EVERY_PHASE: Final = "every phase"
 """Phase of a buffer that lives in all of them."""
+
+_Term = tuple[Buffer | Tensor, Size]
+"""A buffer or tensor, and those of its bytes that count."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,9 @@ class BufferUse:
 class Verdict(Shown):
     """Answer of `check`.
 
-    `verdict` is "fits", "caution" (fits, with under 256 bytes of slack), "overflow" (an inequality fails), "refused" (a
-    rule fails) or "unsupported" (the operator does not exist on the chip, or not for the dtype). `status` is what the
-    vendor's first call returns, None if there is no such call.
+    `verdict` is "fits", "caution" (fits, with under 256 bytes of slack, or copies what is no multiple of 32 bytes),
+    "overflow" (an inequality fails), "refused" (a rule fails) or "unsupported" (the operator does not exist on the
+    chip, or not for the dtype). `status` is what the vendor's first call returns, None if there is no such call.
     """
 
     ok: bool
@@ -85,7 +91,9 @@ class Verdict(Shown):
         if self.tiles:
             return f"with {', '.join(f'{n}={v}' for n, v in self.tiles.items())} by hand"
         if self.verdict == "overflow" and self.status == SUCCESS:
-            return f"the vendor's first call still returns {SUCCESS.name}, and its second call launches the kernel"
+            unseen = " without a look at global memory" if self.failing[0].memory == GLOBAL else ""
+            still = f"the vendor's first call still returns {SUCCESS.name}{unseen}"
+            return f"{still}, and its second call launches the kernel"
         if self.ok and self.tiling_check:
             return f"the vendor's tiling would fail its check '{self.tiling_check}', but this call does not run it"
         if self.ok and self.nonempty_call is not self.call and not self.kernel.phases:
@@ -148,20 +156,21 @@ class Verdict(Shown):
 
     @functools.cached_property
     def buffers(self) -> tuple[BufferUse, ...]:
-        """Every buffer, the largest first."""
+        """Every buffer, and every tensor where global memory is too small; the largest first."""
         env = self.nonempty_call.env
-        phases: dict[Buffer, list[EvaluatedInequality]] = {}
+        phases: dict[Buffer | Tensor, dict[str, tuple[_Term, EvaluatedInequality]]] = {}
         for b in self.inequalities:
-            for buffer, _ in b.inequality.terms:
-                phases.setdefault(buffer, []).append(b)
-        rows = [
-            _use(buffer, sides[0].phase if len(sides) == 1 else EVERY_PHASE, sides[0], env)
-            for buffer, sides in phases.items()
-        ]
+            for term in b.inequality.terms:
+                if isinstance(term[0], Buffer) or b.slack_bytes < 0:
+                    phases.setdefault(term[0], {}).setdefault(b.phase, (term, b))
+        rows = []
+        for sides in phases.values():
+            (phase, (term, b)), *others = sides.items()
+            rows.append(_use(term, EVERY_PHASE if others else phase, b, env))
         if self.inequalities:
             statics = kernel_of(self.nonempty_call, self.on).statics
             visible = self.on.memory.ub.visible_bytes
-            rows += [_row(buffer, EVERY_PHASE, buffer.space, env, visible) for buffer in statics]
+            rows += [_row((buffer, buffer.bytes), EVERY_PHASE, buffer.space, env, visible) for buffer in statics]
         return tuple(sorted(rows, key=lambda row: -row.bytes))
 
     @functools.cached_property
@@ -302,8 +311,30 @@ class BuffersVerdict(Verdict):
 
     @functools.cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes of a verdict, and a remark on an empty grid."""
-        return (*super().notes, *(["empty: nothing is launched"] if self.programs == 0 else []))
+        """Notes of a verdict, the copies that are not aligned, and the waves of the programs of a grid."""
+        env = self.nonempty_call.env
+        return (*super().notes, *map(str, unaligned(self.inequalities, env)), *self._launched())
+
+    def _launched(self) -> Iterator[str]:
+        """Yield remarks on an empty grid and on more programs than cores."""
+        programs, kind = self.programs, self.file.core_kind
+        cores = self.on.cores.of(kind)
+        if programs == 0:
+            yield "empty: nothing is launched"
+        elif programs is not None and programs > cores:
+            waves = -(-programs // cores)
+            idle = 1 - programs / (waves * cores)
+            yield (
+                f"{programs:,} programs on {cores:,} {kind} cores: {waves:,} waves, {100 * idle:.1f} % of their places"
+                f" idle; {cores:,} programs with a loop inside the kernel take one wave"
+            )
+
+    @functools.cached_property
+    def padding(self) -> Mapping[str, int]:
+        """Bytes of every buffer, with all its slots, that hold no element."""
+        env = self.nonempty_call.env
+        buffers = dict.fromkeys(buffer for b in self.inequalities for buffer, _ in b.inequality.terms)
+        return {b.name: padding_bytes(b, env) for b in buffers if isinstance(b, ListedBuffer) and b.name != FIXED}
 
     @property
     def culprit(self) -> str:
@@ -311,8 +342,8 @@ class BuffersVerdict(Verdict):
         return "; ".join([*map(str, self.broken), *(self._needs(b, detailed=True) for b in self.failing)])
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields as plain data, with every size of the file and the number of programs."""
-        return {**super().to_json(), "dims": dict(self.sizes), "programs": self.programs}
+        """Return all fields as plain data, with every size of the file, the programs and the padding [bytes]."""
+        return {**super().to_json(), "dims": dict(self.sizes), "programs": self.programs, "padding": dict(self.padding)}
 
 
 @checked
@@ -366,14 +397,19 @@ def verdict_of(call: Call, chip: Chip) -> Verdict:
         raise BadInput(call.operator.name, unknown)
     evaluated = evaluated_inequalities(call, chip)
     overflow = any(b.slack_bytes < 0 for b in evaluated)
-    near = any(b.slack_bytes < call.operator.caution_bytes for b in of_memories(evaluated))
+    caution = any(b.slack_bytes < call.operator.caution_bytes for b in of_memories(evaluated))
+    caution |= any(buffer.copied for buffer in unaligned(evaluated, nonempty_call(call).env))
     if broken:
-        unsupported = call.operator.has_instructions and any(rule.status is None for rule in broken)
+        if isinstance(call.operator, BufferOperator):
+            unsupported = bool(call.operator.lacking(chip.family, call.dtype))
+        else:
+            unsupported = any(rule.status is None for rule in broken)
         verdict, status = ("unsupported", None) if unsupported else ("refused", broken[0].status)
     elif overflow:
-        verdict, status = "overflow", call.operator.overflow
+        on_chip = any(b.slack_bytes < 0 for b in evaluated if b.memory != GLOBAL)
+        verdict, status = "overflow", call.operator.overflow if on_chip else SUCCESS
     else:
-        verdict, status = ("caution" if near else "fits"), SUCCESS
+        verdict, status = ("caution" if caution else "fits"), SUCCESS
     failed = [*broken, *(f for rule in call.operator.tiling_only_rules if not (f := rule.apply(call, chip)).ok)]
     tiling_check = min(((rule.tiling, rule.parameter) for rule in failed if rule.tiling), default=((0, ""), ""))
     verdict_type: type[Verdict] = Verdict
@@ -398,13 +434,13 @@ def verdict_of(call: Call, chip: Chip) -> Verdict:
     )
 
 
-def _use(buffer: Buffer, phase: str, b: EvaluatedInequality, env: Mapping[str, Any]) -> BufferUse:
-    """Return the row of a buffer of an inequality."""
-    return _row(buffer, phase, b.memory, {**b.inequality.minimum, **env}, b.right_bytes)
+def _use(term: _Term, phase: str, b: EvaluatedInequality, env: Mapping[str, Any]) -> BufferUse:
+    """Return the row of a buffer or tensor of an inequality."""
+    return _row(term, phase, b.memory, {**b.inequality.minimum, **env}, b.right_bytes)
 
 
-def _row(buffer: Buffer, phase: str, memory: str, env: Mapping[str, Any], available_bytes: int) -> BufferUse:
-    size_bytes, slots = int(buffer.bytes.bind(env)), int(buffer.slot_count.bind(env))
+def _row(term: _Term, phase: str, memory: str, env: Mapping[str, Any], available_bytes: int) -> BufferUse:
+    buffer, size_bytes, slots = term[0], int(term[1].bind(env)), int(term[0].slot_count.bind(env))
     share = size_bytes / available_bytes if available_bytes > 0 else 1.0
     return BufferUse(buffer.name, phase, memory, buffer.dtype, text(buffer.allocated), slots, size_bytes, share)
 

@@ -29,12 +29,17 @@
     most = 131072
 
     [grid]
-    programs = "ceil(N/BLOCK)"
+    programs = "ceil(N/BLOCK)"        # or axes = ["ceil(N/BLOCK)", "batch"] with most = [65535, 65535]
     max = 65535                       # the most programs of a launch
+    # sync = "all"                    # every core waits for every other one, so each must have a program
 
-A row is padded to 32 bytes and a buffer to the memory's alignment; `pitch` [elements] states the row, `align`
-[bytes] replaces both steps. A buffer can state `bytes` in place of dtype and shape, and a `phase`, if it does not
-live all the time: buffers of different phases may share addresses.
+A row is padded to 32 bytes and a buffer to the memory's alignment; `pitch` [elements] states the row by hand, `align`
+[bytes] stands in place of both. In l0a, l0b and l0c, and in l1 where the file has a buffer in one of these, a buffer of
+several axes lies in blocks of 16 x 32 bytes (l0c 16 x 16 elements): its last axes are [m, k] in l0a, [k, n] in l0b and
+[m, n] in l0c. `layout` says otherwise. In gm nothing is padded. A buffer can state `bytes` in place of dtype and shape,
+an `offset` [bytes] at which it lies, and a `phase`, if it does not live all the time: what different phases use may lie
+in the same place. A buffer with a shape is copied from or to global memory, row by row, unless it says
+`copied = false`.
 """
 
 from __future__ import annotations
@@ -120,8 +125,10 @@ Dtype = Annotated[str, BeforeValidator(_canonical)]
 """A dtype by any of its names."""
 _SIZES: Final = "sizes"
 """Key of the names of all sizes in the context of a validation."""
-Space = Literal["ub", "l1", "l0a", "l0b", "l0c"]
-"""A memory of one core."""
+Space = Literal["ub", "l1", "l0a", "l0b", "l0c", "gm"]
+"""A memory of one core, or global memory."""
+L0: Final = ("l0a", "l0b", "l0c")
+"""The memories that the cube unit works on, in blocks."""
 
 
 class NamedSize(Frozen):
@@ -164,6 +171,12 @@ class OneBuffer(Frozen):
     """The number of its slots."""
     pitch: Extent | None = None
     """Allocated size of the last axis [elements]."""
+    layout: Literal["rows", "nz"] | None = None
+    """In rows or in the blocks of the cube unit; that of its memory where it is not stated."""
+    copied: bool = True
+    """Whether it is copied from or to global memory, row by row."""
+    offset: Extent | None = None
+    """The place where it starts, by hand [bytes]."""
     align: Count | None = None
     """The step that rows and the buffer are rounded up to [bytes]."""
     phase: str = ""
@@ -177,6 +190,10 @@ class OneBuffer(Frozen):
             raise ValueError("must have either a shape or bytes")
         if self.shape is not None and not self.shape:
             raise ValueError("has an empty shape")
+        if self.memory == "gm" and (self.offset is not None or self.layout == "nz"):
+            raise ValueError("is in gm, where offset and layout mean nothing")
+        if self.bytes is not None and self.layout == "nz":
+            raise ValueError("has bytes, so that layout means nothing")
         if self.bytes is not None and (self.pitch is not None or self.dtype is not None):
             raise ValueError("has bytes; dtype and pitch do not apply")
         return self
@@ -184,7 +201,7 @@ class OneBuffer(Frozen):
     def formulas(self) -> dict[str, str]:
         """Return its formulas by their places."""
         axes = {f"shape[{i}]": text for i, text in enumerate(self.shape or ())}
-        others = {"bytes": self.bytes, "slots": self.slots, "pitch": self.pitch}
+        others = {"bytes": self.bytes, "slots": self.slots, "pitch": self.pitch, "offset": self.offset}
         return axes | {key: text for key, text in others.items() if text is not None}
 
 
@@ -238,9 +255,38 @@ class Grid(Frozen):
     """The number of programs of a launch."""
 
     programs: Written
-    """The number of programs, the product of all axes."""
-    max: Count = GRID_MOST
-    """The most that a launch takes."""
+    """Their number; the product of `axes` where these are stated in its place."""
+    axes: list[Written] = Field(default_factory=list)
+    """The length of every axis."""
+    max: Count | None = None
+    """The most that a launch takes; of a grid without limits of its axes, GRID_MOST if it is not stated."""
+    most: list[Count] | None = None
+    """The most along each axis."""
+    sync: Literal["", "all"] = ""
+    """"all" if all cores wait for each other, so that each must have one program."""
+    cores: Literal["vector", "cube"] | None = None
+    """The kind of the cores that run programs; where it is not stated, cube if a buffer is in a memory of these."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _product_of_axes(cls, value: object) -> object:
+        axes = value.get("axes") if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping) or not isinstance(axes, list) or not axes:
+            return value
+        if "programs" in value:
+            raise ValueError("has axes, whose product is the number of programs, so that it takes no programs")
+        return {**value, "programs": " * ".join(f"({axis})" for axis in axes)}
+
+    @model_validator(mode="after")
+    def _limits_every_axis(self) -> Self:
+        if self.most is not None and len(self.most) != len(self.axes):
+            raise ValueError(f"has {len(self.most)} limits in most for {len(self.axes)} axes")
+        return self
+
+    @property
+    def most_programs(self) -> int | None:
+        """The most programs of a launch, None if only its axes are limited."""
+        return self.max if self.max is not None or self.most is not None else GRID_MOST
 
 
 class BufferFile(Frozen):
@@ -270,6 +316,19 @@ class BufferFile(Frozen):
     """Bounds on formulas of sizes, by name."""
     grid: Grid | None = None
     """The launch."""
+
+    @property
+    def core_kind(self) -> str:
+        """The kind of the cores that run programs, "vector" or "cube"."""
+        stated = self.grid.cores if self.grid is not None else None
+        return stated or ("cube" if any(b.memory in ("l1", *L0) for b in self.buffers.values()) else "vector")
+
+    def layout_of(self, buffer: OneBuffer) -> str:
+        """The layout of one of its buffers, "rows" or "nz": what it states, or else that of its memory."""
+        in_blocks = buffer.memory in L0 or (
+            buffer.memory == "l1" and len(buffer.shape or ()) > 1 and any(b.memory in L0 for b in self.buffers.values())
+        )
+        return "rows" if buffer.shape is None else buffer.layout or ("nz" if in_blocks else "rows")
 
     @field_validator("sizes")
     @classmethod
@@ -348,7 +407,7 @@ def _by_name(key: str, tables: list[Any], problems: list[str]) -> dict[str, obje
     return by_name
 
 
-_WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "programs")
+_WRITTEN_KEYS = ("shape", "bytes", "slots", "pitch", "of", "most", "least", "programs", "axes", "offset")
 """The keys whose texts are formulas."""
 
 

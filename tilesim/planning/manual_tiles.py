@@ -12,6 +12,7 @@ from tilesim.feasibility.inequalities import EvaluatedInequality, Inequality
 from tilesim.feasibility.remedies import Remedy
 from tilesim.feasibility.verdict import Verdict
 from tilesim.operators.shapes import whole_number
+from tilesim.program.isa import GLOBAL
 from tilesim.program.recorder import Kernel, Phase
 
 CORES: Final = "cores"
@@ -60,10 +61,10 @@ def overflowing(
     by_phase = {phase.name: of_phase(phase, tiles) for phase in kernel.phases}
     evaluated = []
     for limit in limits:
-        fixed = replace(limit, minimum={**limit.minimum, **_without_cores(by_phase[limit.phase])})
+        tiles_of_phase = _without_cores(by_phase.get(limit.phase, {}))
+        fixed = replace(limit, minimum={**limit.minimum, **tiles_of_phase})
         evaluated.append(EvaluatedInequality(fixed, fixed.left_bytes(env), fixed.right_bytes(env)))
-    failing = [b for b in evaluated if b.slack_bytes < 0]
-    if not failing:
+    if all(b.slack_bytes >= 0 for b in evaluated if b.memory != GLOBAL):  # no tile decides what global memory holds
         return None
     overflow = replace(verdict, ok=False, verdict="overflow", inequalities=tuple(evaluated), tiles=dict(given))
     # Remedies for tiles by hand are other tiles, not other dims or chips.
@@ -74,7 +75,8 @@ def overflowing(
 def _remedies(kernel: Kernel, verdict: Verdict, given: Mapping[str, int]) -> Iterator[Remedy]:
     """Yield the largest size of each tile by hand that fits, or of all of them together."""
     env = verdict.call.env
-    limits = [(b.inequality, next(p for p in kernel.phases if p.name == b.phase)) for b in verdict.inequalities]
+    phases = {phase.name: phase for phase in kernel.phases}
+    limits = [(b.inequality, phases[b.phase]) for b in verdict.inequalities if b.phase in phases]
     largest: dict[str, int] = {}
     for key, value in given.items():
         bounds = [
@@ -108,7 +110,7 @@ def _too_many_cores(kernel: Kernel, chip: Chip, name: str, value: int) -> list[s
     """Return the problem with a number of cores that the chip does not have."""
     owner, _, last = name.rpartition(".")
     kinds = {phase.core_kind for phase in kernel.phases if last == CORES and owner in ("", phase.name)}
-    cores = {kind: chip.cores.cube if kind == "cube" else chip.cores.vector for kind in kinds}
+    cores = {kind: chip.cores.of(kind) for kind in kinds}
     exceeded = {kind: count for kind, count in cores.items() if value > count}
     if not exceeded:
         return []

@@ -202,7 +202,7 @@ def core_shares(plan: PhasePlan) -> list[CoreShare]:
 def idle_share(plan: PhasePlan) -> float:
     """Return the idle share of the core time of all cores of its kind while a phase runs: 0 to 1."""
     cores = plan.chip.cores
-    core_cycles = plan.cycles * (cores.cube if plan.phase.core_kind == "cube" else cores.vector)
+    core_cycles = plan.cycles * cores.of(plan.phase.core_kind)
     return 1 - sum(cycles * count for cycles, _, count in plan.shares) / core_cycles if core_cycles else 0.0
 
 

@@ -13,7 +13,7 @@ from tilesim.arguments import checked
 from tilesim.chip.chip import Chip
 from tilesim.chip.loading import load_chip
 from tilesim.errors import BadInput
-from tilesim.feasibility.inequalities import Inequality, budget
+from tilesim.feasibility.inequalities import WORKSPACE_ALIGN_BYTES, Inequality, budget
 from tilesim.feasibility.verdict import Verdict, refusal, verdict_of
 from tilesim.late_binding import Shown, estimates
 from tilesim.operators.binding import Given, bind
@@ -33,8 +33,6 @@ from tilesim.program.sizes import Variable
 if TYPE_CHECKING:
     import networkx as nx
 
-WORKSPACE_ALIGN_BYTES = 512
-"""Alignment of workspace tensors: the line of L2, and the vendor's recommendation for copies."""
 FIELD_BYTES = 8
 """Bytes of a field of tiling data, an integer of 64 bits. Source: the vendor's host code of operators that have it."""
 

@@ -55,6 +55,21 @@ class Tensor:
 
     space = "gm"
 
+    @functools.cached_property
+    def bytes(self) -> Size:
+        """Bytes of its elements, which lie without gaps."""
+        return math.prod(self.shape, start=ONE) * dtypes.itemsize(self.dtype)
+
+    @property
+    def allocated(self) -> Shape:
+        """The shape that is paid for [elements]: its own."""
+        return self.shape
+
+    @property
+    def slot_count(self) -> Size:
+        """A tensor is there once."""
+        return ONE
+
     def reshape(self, *shape: Size | int) -> Tensor:
         """Return the same storage in another shape ([N, D] as [N, C, H])."""
         return Tensor(self.name, tuple(Size.of(s) for s in shape), self.dtype, self.role)

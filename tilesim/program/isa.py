@@ -35,6 +35,9 @@ PIPES = {"vector": ("mte2", "v", "mte3"), "cube": ("mte2", "mte1", "m", "fixp")}
 REGISTERS = "reg"
 """The space of vector registers: values of a fused vector function, without bytes of the unified buffer (arch 3510)."""
 
+GLOBAL = "gm"
+"""The memory that all cores share: tensors and workspace."""
+
 SPACES = {"vector": ("ub",), "cube": ("l1", "l0a", "l0b", "l0c")}
 """The on-chip memories of a core."""
 

@@ -12,7 +12,7 @@ from tilesim.feasibility.inequalities import EvaluatedInequality, budget, counte
 from tilesim.feasibility.verdict import Verdict
 from tilesim.planning.phase_plan import PhasePlan
 from tilesim.planning.plan import Plan
-from tilesim.program.buffers import Buffer
+from tilesim.program.buffers import Buffer, Tensor
 from tilesim.program.isa import COPIES, SPACES
 from tilesim.program.recorder import Kernel, Phase
 from tilesim.program.signatures import text
@@ -113,6 +113,8 @@ def needed(verdict: Verdict, balance: EvaluatedInequality) -> MemoryMap:
     statics = [(b, b.bytes) for b in kernel.statics] if balance.memory == "ub" else []
     for buffer, size in (*statics, *balance.inequality.terms):
         bytes_ = int(size.bind(env))
+        if isinstance(buffer, Tensor):
+            continue
         kind = kinds.get(buffer, "unused" if call.operator.has_instructions else "work")
         taken.append(
             MapBlock(

@@ -307,7 +307,7 @@ def _phase_time(plan: PhasePlan, chip: Chip, start_us: float) -> PhaseTime:
         makespan_cycles=plan.makespan,
         busy_cycles=dict(plan.busy_cycles),
         shares=tuple((cycles, cores) for cycles, _, cores in plan.shares),
-        chip_cores=chip.cores.cube if kind == "cube" else chip.cores.vector,
+        chip_cores=chip.cores.of(kind),
         waves=max((waves(nest) for nest, _, _ in plan.nests), default=0),
         read_bytes=plan.traffic.read_bytes,
         write_bytes=plan.traffic.written_bytes,
