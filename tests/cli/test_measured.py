@@ -204,7 +204,7 @@ def test_what_is_no_profile(tilesim, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     assert "is it a profiler's table" in refused(tilesim("compare", "x.csv", "--chip", "ascend910b2"))
     assert "is empty" in refused(tilesim("compare", "empty.csv", "--chip", "ascend910b2"))
-    both = refused(tilesim("compare", "none.csv", "--chip", "ascend910b"))
+    both = refused(tilesim("compare", "none.csv", "--chip", "ascend911b"))
     assert "cannot be read" in both
     assert "is not a chip" in both
 
