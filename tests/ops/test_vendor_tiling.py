@@ -25,7 +25,7 @@ MIB = 1 << 20
 @cache
 def sized(cores, ub_bytes):
     # The vendor's rules do not look at global memory.
-    sizes = {"memory.ub.size_bytes": ub_bytes, "memory.gm.size_bytes": 2**60}
+    sizes = {"memory.ub.size_bytes": ub_bytes, "memory.gm.size_bytes": 2**100}
     return PR.override({"cores.vector": cores, **sizes})
 
 
