@@ -399,7 +399,7 @@ class Checkout:
             return f"more than {seconds} s"
         lines = [line.split(" - ")[0] for line in process.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         if process.returncode not in (0, 5) and not lines:
-            raise RuntimeError(process.stdout + process.stderr)
+            raise RuntimeError(f"pytest ended with {process.returncode}: {process.stdout}{process.stderr}")
         return lines[0].partition(" ")[2] if lines else ""
 
 
@@ -443,17 +443,19 @@ def write_results(results: Mapping[str, Mapping[str, str]]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["fault", *columns])
         writer.writerows([fault.about, *(row.get(column, "") for column in columns)] for fault, row in rows)
-    found_in = {c: sum(row.get(c, "") not in ("", MISSED, SURVIVES) for _, row in rows) for c in columns}
     lines = [
         "# Seeded faults",
         "",
-        "The first test that fails for each of these mistakes, by `python -m bench.faults`. "
-        + "; ".join(f"{column}: {count} of {len(rows)} are found" for column, count in found_in.items())
-        + ".",
+        "The first test that fails for each of these mistakes, by `python -m bench.faults`.",
         "",
-        f"| | area | fault | {' | '.join(columns)} |",
-        f"|{'---|' * (3 + len(columns))}",
     ]
+    for column in columns:
+        tests = [row.get(column, "") for _, row in rows]
+        found = sum(test not in ("", MISSED, SURVIVES) for test in tests)
+        open_faults = tests.count(MISSED)
+        rest = f"; {open_faults} that the nearest tests miss were not run against all others" if open_faults else ""
+        lines.append(f"- {column}: {found} of {len(rows)} are found{rest}")
+    lines += ["", f"| | area | fault | {' | '.join(columns)} |", f"|{'---|' * (3 + len(columns))}"]
     for number, (fault, row) in enumerate(rows, 1):
         cells = [f"`{row[c]}`" if "::" in row.get(c, "") else row.get(c, "") for c in columns]
         lines.append(f"| {number} | {fault.area} | {fault.about} | {' | '.join(cells)} |")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -171,7 +172,11 @@ def _known(group: Group, facts: Mapping[str, Any]) -> list[tuple[str, str, Any]]
     out = []
     for name, kind in dict.fromkeys(fact for e in group.expressions for fact in parameters(e)):
         if (value := facts.get(name)) is not None:
-            text = {Kind.NUMBER: str, Kind.SHAPE: lambda axes: [str(size) for size in axes]}.get(kind, lambda x: x)
+            # An attribute that is no whole number is compared with whole numbers only, as its floor is.
+            text = {
+                Kind.NUMBER: lambda x: str(math.floor(x)),
+                Kind.SHAPE: lambda axes: [str(size) for size in axes],
+            }.get(kind, lambda x: x)
             out.append((name, kind.value, text(value)))
     return out
 
