@@ -196,15 +196,13 @@ class Overhead(ChipTable):
     """Cost of every 8-byte element without vector instructions for them; 0 where one counts as two of 4 [cycles]."""
 
 
-class OnChip(ChipTable):
-    """One memory of one core."""
+class MemoryTable(ChipTable):
+    """A memory of which a part is reserved."""
 
-    size_bytes: Annotated[Count, Field(le=MOST_ON_CHIP_BYTES)]
-    """Size stated by the platform file [bytes]."""
+    size_bytes: Count
+    """Capacity [bytes]."""
     reserved_bytes: CountOrZero
-    """Bytes that the platform hides from every kernel [bytes]."""
-    align_bytes: Alignment
-    """Alignment of the start of a buffer [bytes]."""
+    """Bytes that no call can use [bytes]."""
 
     @model_validator(mode="after")
     def _leaves_something_visible(self) -> Self:
@@ -215,6 +213,17 @@ class OnChip(ChipTable):
     def visible_bytes(self) -> int:
         """Bytes that a kernel can use: size less reserved bytes [bytes]."""
         return self.size_bytes - self.reserved_bytes
+
+
+class OnChip(MemoryTable):
+    """One memory of one core."""
+
+    size_bytes: Annotated[Count, Field(le=MOST_ON_CHIP_BYTES)]
+    """Size stated by the platform file [bytes]."""
+    reserved_bytes: CountOrZero
+    """Bytes that the platform hides from every kernel [bytes]."""
+    align_bytes: Alignment
+    """Alignment of the start of a buffer [bytes]."""
 
 
 class UnifiedBuffer(OnChip):
@@ -233,7 +242,7 @@ class UnifiedBuffer(OnChip):
         return self.bank_groups * self.banks_per_group * self.bank_bytes
 
 
-class GlobalMemory(ChipTable):
+class GlobalMemory(MemoryTable):
     """The memory that all cores share; rates are what kernels reach, not the nominal ones."""
 
     size_bytes: Count
@@ -250,16 +259,6 @@ class GlobalMemory(ChipTable):
     """Read rate of the cube cores together [bytes/s]."""
     miss_cycles: AmountOrZero
     """Additional wait of a copy for data that the cache does not hold [core cycles]."""
-
-    @model_validator(mode="after")
-    def _leaves_something_visible(self) -> Self:
-        _refuse_without_room(self.size_bytes, self.reserved_bytes)
-        return self
-
-    @property
-    def visible_bytes(self) -> int:
-        """What tensors and workspace of a call can use: size less what is reserved [bytes]."""
-        return self.size_bytes - self.reserved_bytes
 
 
 class SharedCache(ChipTable):
